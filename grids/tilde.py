@@ -1,0 +1,102 @@
+"""The sub-GEMMs of a backward-data convolution.
+
+At stride s and dilation d, the input pixels that one filter tap touches form lattices; taps that share a lattice form
+one matrix product. Per axis there are `s / gcd(s, d)` lattices ("tilde"), and a sub-GEMM is one lattice per axis.
+Sub-GEMMs write disjoint pixels, and pixels on no lattice have gradient zero and are written by none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from cache_schema.problem import ConvProblem
+from grids.geometry import ceil_div
+
+
+@dataclass(frozen=True, slots=True)
+class AxisSlice:
+    """One lattice along one image axis, in pixels and taps of that axis.
+
+    Taps are `offset + i * step` for i in [0, taps). Output rows covered are [begin, begin + size) of the lattice;
+    lattice row h and tap number i read dY row `h + i * dy_step`; lattice row `begin + h` is input row
+    `h * stride + origin`, which may lie outside the image.
+    """
+
+    step: int
+    offset: int
+    taps: int
+    begin: int
+    size: int
+    dy_step: int
+    stride: int
+    origin: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubGemm:
+    """One matrix product of one group: (N * h.size * w.size) x cpg over h.taps * w.taps * kpg."""
+
+    h: AxisSlice
+    w: AxisSlice
+    gemm_m: int
+    gemm_n: int
+    gemm_k: int
+
+    def tiles(self, tile_m: int, tile_n: int) -> int:
+        """Output tiles of one group."""
+        return ceil_div(self.gemm_m, tile_m) * ceil_div(self.gemm_n, tile_n)
+
+
+def sub_gemms(problem: ConvProblem) -> tuple[SubGemm, ...]:
+    """The sub-GEMMs of dX in record order: lattices of h outside, of w inside; empty ones are left out."""
+    rows = _axis_slices(problem.h, problem.ho, problem.y, problem.stride_h, problem.pad_h, problem.dilation_h)
+    cols = _axis_slices(problem.w, problem.wo, problem.x, problem.stride_w, problem.pad_w, problem.dilation_w)
+    return tuple(
+        SubGemm(
+            h=h,
+            w=w,
+            gemm_m=problem.n * h.size * w.size,
+            gemm_n=problem.cpg,
+            gemm_k=h.taps * w.taps * problem.kpg,
+        )
+        for h in rows
+        for w in cols
+    )
+
+
+def must_zero_dx(problem: ConvProblem) -> bool:
+    """Whether dX has pixels that no sub-GEMM writes, so that a launch plan must zero it first.
+
+    A sufficient test for full coverage: stride 1, or dilation 1 with a filter no smaller than the stride.
+    """
+    full = all(
+        stride == 1 or (dilation == 1 and taps >= stride)
+        for stride, dilation, taps in (
+            (problem.stride_h, problem.dilation_h, problem.y),
+            (problem.stride_w, problem.dilation_w, problem.x),
+        )
+    )
+    return not full
+
+
+def _axis_slices(size: int, out: int, filter_: int, stride: int, pad: int, dilation: int) -> tuple[AxisSlice, ...]:
+    common = gcd(stride, dilation)
+    lattices = stride // common
+    extent = out + (ceil_div(dilation * (filter_ - 1), stride) if filter_ > 1 else 0)
+    begin = max(0, pad - dilation * (lattices - 1)) // stride
+    end = min(extent, ceil_div(pad + size - 1, stride) + 1)
+    return tuple(
+        AxisSlice(
+            step=lattices,
+            offset=offset,
+            taps=ceil_div(filter_ - offset, lattices),
+            begin=begin,
+            size=end - begin,
+            dy_step=-(dilation // common),
+            stride=stride,
+            origin=dilation * offset + stride * begin - pad,
+        )
+        for offset in range(lattices)
+        if filter_ > offset and end > begin
+    )

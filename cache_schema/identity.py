@@ -2,12 +2,12 @@
 
 *Configuration* fields change the code; *capability* fields bound what the binary may be launched on. No problem
 extent is ever part of it, and neither is provenance (compiler, flavor, emitter): that belongs to the content key.
-A zero in a capability field means "decided at run time".
+A zero in a capability field means "decided at run time". Integers fit a signed 32-bit word.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 
 IMPLICIT_GEMM = "implicit_gemm"
 
@@ -77,3 +77,13 @@ class Identity:
     async_chunk_b: int = 0
     # direct families only: sorted-key JSON of the variant's tuning arguments
     knobs: str = ""
+
+
+#: Field names in declaration order, which is the order of every column set, record and label.
+FIELDS: tuple[str, ...] = tuple(field.name for field in fields(Identity))
+#: Field name -> "str", "int" or "bool".
+FIELD_KIND: dict[str, str] = {field.name: str(field.type) for field in fields(Identity)}
+#: Defaults of the fields that have one; the six key fields in front have none.
+FIELD_DEFAULT: dict[str, str | int | bool] = {
+    field.name: field.default for field in fields(Identity) if field.default is not MISSING
+}

@@ -15,7 +15,8 @@ DTYPES = ("fp16", "bf16")
 ELEM_BYTES = {"fp16": 2, "bf16": 2, "fp32": 4}
 #: Buffer instructions take 32-bit offsets, and 2^31 - 1 is the offset that is always out of bounds.
 TENSOR_BYTES_LIMIT = 2**31
-#: An empty batch or image has a defined answer (nothing, or zeros) and needs no kernel; an empty filter or channel has not.
+#: An empty batch or image has a defined answer (nothing, or zeros) and needs no kernel.
+#: An empty filter or channel has not.
 MAY_BE_ZERO = ("n", "h", "w", "pad_h", "pad_w")
 
 

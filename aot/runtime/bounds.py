@@ -1,0 +1,118 @@
+"""How far a right kernel may be from the exact result, derived, and the comparison with it.
+
+A result is a sum of n products of 16-bit numbers, accumulated in f32 in an order nobody promises, then rounded once to
+16 bits.
+
+1. A product of two fp16 or two bf16 numbers has at most 22 significant bits and is exact in f32, unless it falls below
+   2**-126, where it may lose at most 2**-150.
+2. Each of at most n additions (the first addend is an exact zero) and of `parts` more, where partial sums of split
+   reductions are added up, rounds to nearest in f32: relative error u = 2**-24. By Higham (Accuracy and Stability of
+   Numerical Algorithms, 4.2), for every order: |s - exact| <= gamma * sum |terms|, gamma = m u / (1 - m u),
+   m = n + parts.
+3. If every term is a multiple of q = 2**quantum and sum |terms| <= 2**24 q, every partial sum in every order is a
+   multiple of q that f32 holds: there is no error at all.
+4. Rounding to 16 bits is monotonic, so the result lies between round(exact - A) and round(exact + A), with A from
+   steps 1 to 3. This is the test; it is exact where A is 0, and it covers subnormals and overflow to infinity.
+
+The reference itself is a float64 sum; its own error, gamma of step 2 with u = 2**-53, is part of A. Where the reference
+is NaN the kernel must say NaN, where it is infinite the same infinity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aot.runtime.float16 import Bits, Reals, narrow, widen
+from aot.runtime.reference import Reference
+
+_U32 = 2.0**-24
+_U64 = 2.0**-53
+_F32_MAX = (2 - 2.0**-23) * 2.0**127
+_PRODUCT_LOSS = 2.0**-150
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The verdict on one result tensor.
+
+    `worst_error` is the largest |result - exact| over finite results, `worst_use` the largest share of its allowance
+    (half the width of the interval of step 4) that a result took up, `bound` the largest allowance. The first wrong
+    element is named by its index, with what it is and the least and greatest right value.
+    """
+
+    elements: int
+    wrong: int
+    exact_elements: int  #: elements for which only one value is right
+    worst_error: float
+    worst_use: float
+    bound: float
+    first_wrong: tuple[int, ...] | None
+    got: float | None
+    least: float | None
+    greatest: float | None
+
+    @property
+    def right(self) -> bool:
+        """Whether every element is right."""
+        return self.wrong == 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; non-finite numbers as strings."""
+        record: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        for name in ("got", "least", "greatest", "worst_error", "worst_use", "bound"):
+            if record[name] is not None and not np.isfinite(record[name]):
+                record[name] = str(record[name])
+        record["first_wrong"] = None if self.first_wrong is None else list(self.first_wrong)
+        return record
+
+
+def accumulation_error(reference: Reference, parts: int = 0) -> Reals:
+    """A of the module's head for every element; infinite where a partial sum may leave f32."""
+    additions = reference.terms + parts
+    if additions * _U32 >= 0.5:
+        raise ValueError(f"{additions} additions leave no correct digit in f32")
+    with np.errstate(all="ignore"):
+        gamma = additions * _U32 / (1 - additions * _U32) + additions * _U64 / (1 - additions * _U64)
+        error = gamma * reference.magnitude
+        if reference.quantum is None:
+            return np.zeros_like(error)
+        if reference.quantum < -149:
+            error = error + reference.terms * _PRODUCT_LOSS
+        else:
+            error = np.where(reference.magnitude <= 2.0 ** (24 + reference.quantum), 0.0, error)
+        return np.where(reference.magnitude + error >= _F32_MAX, np.inf, error)
+
+
+def compare(result: Bits, reference: Reference, dtype: str, parts: int = 0) -> Comparison:
+    """Hold a 16-bit result against the reference; `parts` counts the partial sums that are added beyond one."""
+    got, exact = widen(result, dtype), reference.value
+    error = accumulation_error(reference, parts)
+    with np.errstate(all="ignore"):
+        least, greatest = widen(narrow(exact - error, dtype), dtype), widen(narrow(exact + error, dtype), dtype)
+        finite = np.isfinite(exact)
+        overflowing = finite & np.isinf(error)
+        fits = np.where(finite, (got >= least) & (got <= greatest), got == exact)
+        fits |= np.isnan(exact) & np.isnan(got)
+        fits |= overflowing | (reference.overhang_nan & np.isnan(got))
+        measured = finite & np.isfinite(got) & ~overflowing
+        distance = np.where(measured, np.abs(got - exact), 0.0)
+        allowance = np.where(measured, np.maximum(np.maximum(greatest - exact, exact - least), 0.0), 0.0)
+        allowance = np.where(np.isfinite(allowance), allowance, 0.0)
+        use = np.divide(distance, allowance, out=np.zeros_like(distance), where=allowance > 0)
+    wrong = np.flatnonzero(~fits)
+    first = int(wrong[0]) if wrong.size else None
+    return Comparison(
+        elements=result.size,
+        wrong=int(wrong.size),
+        exact_elements=int((least == greatest).sum()),
+        worst_error=float(distance.max(initial=0.0)),
+        worst_use=float(use.max(initial=0.0)),
+        bound=float(allowance.max(initial=0.0)),
+        first_wrong=None if first is None else tuple(int(i) for i in np.unravel_index(first, result.shape)),
+        got=None if first is None else float(got.flat[first]),
+        least=None if first is None else float(least.flat[first]),
+        greatest=None if first is None else float(greatest.flat[first]),
+    )

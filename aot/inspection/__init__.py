@@ -1,0 +1,1 @@
+"""Looking at what was built: instruction statistics of a code object and summaries of a cache."""

@@ -1,0 +1,1 @@
+"""Tests of looking at what was built."""

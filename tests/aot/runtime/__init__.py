@@ -1,0 +1,1 @@
+"""Tests of plans, devices, the reference and the bound."""

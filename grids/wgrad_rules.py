@@ -1,0 +1,76 @@
+"""The rules of backward-weights kernels. W1 to W12 are the published validator's, and so are W15 and W16,
+which have no number there; W13 and W14 are what our builder needs.
+"""
+
+from __future__ import annotations
+
+from grids.geometry import MAX_ACCUMULATORS, MAX_VECTOR_BYTES, loads_evenly
+from grids.policies import k_outer_possible
+from grids.probe import PROBE_CHANNELS, PROBE_TAPS
+from grids.rule import Column, Mask, Rows, Rule
+
+MAX_WIDTH = MAX_VECTOR_BYTES // 2
+
+
+def _width_ok(vec: Column) -> Mask:
+    """Unset, or a width that divides the probe's channels."""
+    mask: Mask = (vec == 0) | ((vec >= 1) & (vec <= MAX_WIDTH) & (PROBE_CHANNELS % (vec + (vec == 0)) == 0))
+    return mask
+
+
+def _pairs_aligned(rows: Rows) -> Mask:
+    """Packed 16-bit atomics: rows of dW start on a pair, and stores hold whole pairs."""
+    even_rows = PROBE_TAPS * PROBE_CHANNELS % 2 == 0
+    mask: Mask = rows.cshuffle & (rows.vector_size_c % 2 == 0) & (rows.vector_size_c > 0) & even_rows
+    return mask
+
+
+def _merge_fits(rows: Rows) -> Mask:
+    """All merged groups of the depthwise probe fit one tile; a split merge is two-stage."""
+    degree = rows.group_merge
+    fits = (degree <= rows.tile_m) & (degree * PROBE_TAPS <= rows.tile_n)
+    mask: Mask = (degree == 1) | (fits & (rows.wave_size == 64) & ~rows.atomic)
+    return mask
+
+
+def _loads_share(rows: Rows, tile_free: Column) -> Mask:
+    # Loads are clamped to what fits, so a tile fails only if single elements do.
+    mask: Mask = loads_evenly(rows=rows.tile_k, cols=tile_free, threads=rows.threads, vec=1 + 0 * rows.threads)
+    return mask | rows.is_async
+
+
+def _async_possible(rows: Rows) -> Mask:
+    mask: Mask = (rows.lds_k_outer == 1) & (rows.vector_size_a == 0) & (rows.vector_size_b == 0)
+    return mask
+
+
+def _two_stage_possible(rows: Rows) -> Mask:
+    mask: Mask = (rows.split_k > 1) & (rows.ws_replicas >= 1) & (rows.wave_size == 64)
+    return mask
+
+
+def _k_outer_possible(rows: Rows) -> Mask:
+    mask: Mask = k_outer_possible(rows.target, rows.dtype, rows.warp_tile_m) & (rows.lds_k_pad == 0)
+    return mask
+
+
+# fmt: off
+WGRAD_RULES = (
+    Rule("W1_tile", lambda r: r.tile_exists),
+    Rule("W2_store_width", lambda r: r.cshuffle | (r.vector_size_c <= 1)),
+    Rule("W3_two_stage", lambda r: (r.two_stage == 0) | _two_stage_possible(r)),
+    Rule("W4_atomic_pairs", lambda r: ~r.atomic | _pairs_aligned(r)),
+    Rule("W5_two_stage_epilogue", lambda r: (r.two_stage == 0) | r.text("epilogue", "default")),
+    Rule("W6_widths", lambda r: _width_ok(r.vector_size_a) & _width_ok(r.vector_size_b)),
+    Rule("W7_pipeline", lambda r: ~r.wavelet & ~(r.text("pipeline", "basic") & r.is_async)),
+    Rule("W8_pointwise", lambda r: (r.is_pointwise == 0) | (r.grouped == 0)),
+    Rule("W9_async", lambda r: ~r.is_async | _async_possible(r)),
+    Rule("W10_lds", lambda r: r.lds.total_bytes <= r.target.lds_bytes),
+    Rule("W11_wave32", lambda r: (r.wave_size == 64) | r.wave32_shape & r.text("pipeline", "mem") & ~r.cshuffle),
+    Rule("W12_prefetch", lambda r: (r.prefetch_addr == 0) | (r.stream_k == 0)),
+    Rule("W15_merge", _merge_fits),
+    Rule("W16_k_outer", lambda r: (r.lds_k_outer == 0) | _k_outer_possible(r)),
+    Rule("W13_load", lambda r: _loads_share(r, r.tile_m) & _loads_share(r, r.tile_n), builder=True),
+    Rule("W14_accumulators", lambda r: r.accumulators <= MAX_ACCUMULATORS, builder=True),
+)
+# fmt: on

@@ -1,0 +1,288 @@
+"""Warm workers over chunks of rows: hands out work, answers claims, and survives workers that die or hang.
+
+What a worker is doing is always known: it works through its rows in order and reports each. So when it dies or runs
+over the time limit, only the row at the head is lost and the rest of its chunk goes to another worker.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from multiprocessing.connection import Connection, Pipe
+from typing import IO, Any, Protocol
+
+from aot.farm.admission import WORKER_BYTES, WORKER_LIMIT_BYTES
+from aot.farm.interrupt import StopFlag
+from cache_schema.errors import DeliveryError
+
+# A chunk costs about a millisecond to hand out and 32 kernels are a second of work; short chunks at the end keep
+# all workers busy.
+_LONGEST_CHUNK = 32
+_CHUNKS_PER_WORKER = 4
+# How long the parent sleeps when nothing happens; bounds the delay of Ctrl-C and of the time limit.
+_TICK_SECONDS = 0.2
+# Importing everything on a cold disk takes seconds; a worker that is not up after this never will be.
+_START_SECONDS = 120.0
+# When this many workers die before any kernel succeeds, the toolchain is broken and not a kernel.
+_HOPELESS_DEATHS = 8
+_STDERR_TAIL_BYTES = 4096
+
+Claim = Callable[[int, Any], bool]
+UnitFunction = Callable[[Any, Claim], Iterable[tuple[int, Any]]]
+
+
+class Lost(StrEnum):
+    """Why a row has no result."""
+
+    DIED = "died"
+    TIMED_OUT = "timed_out"
+    RAISED = "raised"
+
+
+class Listener(Protocol):
+    """Who asked for the work. Called in the parent, one call at a time."""
+
+    def on_claim(self, row: int, value: Any) -> bool: ...
+
+    def on_result(self, row: int, value: Any) -> None: ...
+
+    def on_lost(self, row: int, kind: Lost, message: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Rows to work on, and how a chunk of them becomes what the unit function takes."""
+
+    function: UnitFunction
+    payload_of: Callable[[Sequence[int]], Any]
+    rows: Sequence[int]
+
+
+@dataclass(slots=True)
+class _Worker:
+    process: subprocess.Popen[bytes]
+    connection: Connection[Any, Any]
+    stderr: IO[bytes]
+    deadline: float
+    ready: bool = False
+    rows: deque[int] = field(default_factory=deque)  # handed out and not yet reported, in working order
+    busy: bool = True  # until ready, and from a chunk's start to its "done"
+    last_words: str = ""  # from its stderr, once it is gone
+
+
+class Pool:
+    """Up to `workers` processes, started when there is work and kept warm until the pool is closed."""
+
+    def __init__(self, workers: int, *, time_limit: float, stop: StopFlag | None = None) -> None:
+        """`time_limit` in seconds of wall time per row."""
+        self._limit = workers
+        self._time_limit = time_limit
+        self._stop = stop or StopFlag()
+        self._workers: list[_Worker] = []
+        self._selector = selectors.DefaultSelector()
+        self._deaths = 0
+        self._results = 0
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def size(self) -> int:
+        return self._limit
+
+    def close(self) -> None:
+        """End every worker at once; they hold nothing that the parent does not have."""
+        for worker in self._workers:
+            worker.process.kill()
+        while self._workers:
+            self._forget(self._workers[-1])
+        self._selector.close()
+
+    def run(self, work: Work, listener: Listener, tick: Callable[[], None] = lambda: None) -> None:
+        """Bring every row to a result or a loss.
+
+        Raises BuildInterruptedError when told to stop, DeliveryError when workers cannot work at all.
+        """
+        queue = _Queue(work.rows)
+        while True:
+            self._stop.check()
+            self._hand_out(work, queue)
+            if not any(worker.busy for worker in self._workers):
+                return
+            for selected, _ in self._selector.select(_TICK_SECONDS):
+                self._receive(selected.data, queue, listener)
+            self._enforce_limits(queue, listener)
+            tick()
+
+    def _hand_out(self, work: Work, queue: _Queue) -> None:
+        idle = [w for w in self._workers if not w.busy]
+        starting = sum(not w.ready for w in self._workers)
+        wanted = min(self._limit - len(self._workers), queue.chunks(self._limit) - len(idle) - starting)
+        for _ in range(wanted):
+            worker = _start_worker()
+            self._workers.append(worker)
+            self._selector.register(worker.connection, selectors.EVENT_READ, worker)
+        for worker in idle:
+            rows = queue.take(self._limit)
+            if not rows:
+                return
+            worker.rows.extend(rows)
+            worker.busy = True
+            worker.deadline = time.monotonic() + self._time_limit
+            worker.connection.send(("run", work.function, work.payload_of(rows)))
+
+    def _receive(self, worker: _Worker, queue: _Queue, listener: Listener) -> None:
+        try:
+            message = worker.connection.recv()
+            match message:
+                case ("claim", row, value):
+                    worker.connection.send(listener.on_claim(row, value))
+                case ("result", row, value):
+                    worker.rows.popleft()
+                    worker.deadline = time.monotonic() + self._time_limit
+                    self._results += 1
+                    listener.on_result(row, value)
+                case ("raised", text):
+                    self._lose_head(worker, queue, listener, Lost.RAISED, text)
+                case ("done", resident_bytes):
+                    self._lose_head(worker, queue, listener, Lost.RAISED, "the unit function reported nothing")
+                    worker.busy = False
+                    if resident_bytes > WORKER_BYTES:
+                        self._forget(worker)
+                case ("ready",):
+                    worker.ready, worker.busy = True, False
+                case ("broken", text):
+                    raise DeliveryError(f"a worker cannot run its task: {text}")
+        except (EOFError, ConnectionError):
+            self._bury(worker, queue, listener)
+
+    def _bury(self, worker: _Worker, queue: _Queue, listener: Listener) -> None:
+        """A worker died by itself: blame the row at its head, unless it was killed from outside for the first time."""
+        self._forget(worker)
+        status = worker.process.returncode
+        reason = f"worker died: {_describe_status(status)}" + (f": {worker.last_words}" if worker.last_words else "")
+        self._deaths += 1
+        if not worker.ready or (self._deaths >= _HOPELESS_DEATHS and not self._results):
+            raise DeliveryError(f"workers do not come up: {reason}; see `rocke-aot doctor`")
+        # SIGKILL is how the kernel's memory killer ends a process, and it may have picked an innocent one.
+        if status == -signal.SIGKILL and worker.rows and queue.put_alone(worker.rows[0]):
+            worker.rows.popleft()
+            queue.put_back(worker.rows)
+            return
+        self._lose_head(worker, queue, listener, Lost.DIED, reason)
+
+    def _enforce_limits(self, queue: _Queue, listener: Listener) -> None:
+        now = time.monotonic()
+        for worker in [w for w in self._workers if w.busy and now > w.deadline]:
+            if worker.connection.poll():  # it has reported; the parent was the slow one
+                continue
+            worker.process.kill()
+            self._forget(worker)
+            if not worker.ready:
+                raise DeliveryError(f"a worker did not start within {_START_SECONDS:.0f} s: {worker.last_words}")
+            self._lose_head(worker, queue, listener, Lost.TIMED_OUT, f"took longer than {self._time_limit:g} s")
+
+    @staticmethod
+    def _lose_head(worker: _Worker, queue: _Queue, listener: Listener, kind: Lost, message: str) -> None:
+        """Report the row that the worker was on, if any, and give the rest of its chunk to others."""
+        if worker.rows:
+            row = worker.rows.popleft()
+            queue.put_back(worker.rows)
+            worker.rows.clear()
+            listener.on_lost(row, kind, message)
+
+    def _forget(self, worker: _Worker) -> None:
+        self._selector.unregister(worker.connection)
+        worker.connection.close()
+        worker.process.wait()
+        with worker.stderr:
+            worker.last_words = _last_words(worker.stderr)
+        self._workers.remove(worker)
+
+
+class _Queue:
+    """Rows still to be handed out. Rows that came back go first."""
+
+    def __init__(self, rows: Sequence[int]) -> None:
+        self._rows = rows
+        self._next = 0
+        self._returned: deque[int] = deque()
+        self._alone: deque[int] = deque()
+        self._second_try: set[int] = set()
+
+    def _left(self) -> int:
+        return len(self._rows) - self._next + len(self._returned)
+
+    def _chunk_length(self, workers: int) -> int:
+        return max(1, min(_LONGEST_CHUNK, self._left() // (_CHUNKS_PER_WORKER * workers)))
+
+    def chunks(self, workers: int) -> int:
+        """How many chunks can be handed out now, at least approximately."""
+        return -(-self._left() // self._chunk_length(workers)) + len(self._alone)
+
+    def take(self, workers: int) -> list[int]:
+        """The next chunk; empty when nothing is left."""
+        length = self._chunk_length(workers)
+        if self._returned:
+            return [self._returned.popleft() for _ in range(min(length, len(self._returned)))]
+        if self._next < len(self._rows):
+            start, self._next = self._next, min(self._next + length, len(self._rows))
+            return [int(row) for row in self._rows[start : self._next]]
+        return [self._alone.popleft()] if self._alone else []
+
+    def put_back(self, rows: Iterable[int]) -> None:
+        self._returned.extend(rows)
+
+    def put_alone(self, row: int) -> bool:
+        """Keep a row for a second try as a chunk of its own at the end; False when it had that already."""
+        if row in self._second_try:
+            return False
+        self._second_try.add(row)
+        self._alone.append(row)
+        return True
+
+
+def _start_worker() -> _Worker:
+    ours, theirs = Pipe()
+    stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
+    with theirs:
+        arguments = map(str, (theirs.fileno(), os.getpid(), WORKER_LIMIT_BYTES))
+        process = subprocess.Popen(
+            [sys.executable, "-m", "aot.farm.worker", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=stderr,
+            stderr=stderr,
+            pass_fds=[theirs.fileno()],
+            process_group=0,  # Ctrl-C is for the parent, which decides
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        )
+    ours.send_bytes(json.dumps(sys.path).encode())
+    return _Worker(process, ours, stderr, time.monotonic() + _START_SECONDS)
+
+
+def _last_words(stderr: IO[bytes]) -> str:
+    """The last line of what a worker wrote, by preference the compiler's own fatal error."""
+    stderr.seek(0, os.SEEK_END)
+    stderr.seek(max(0, stderr.tell() - _STDERR_TAIL_BYTES))
+    lines = [line.strip() for line in stderr.read().decode(errors="replace").splitlines() if line.strip()]
+    fatal = [line for line in lines if "ERROR" in line]
+    return (fatal or lines or [""])[-1]
+
+
+def _describe_status(status: int) -> str:
+    if status < 0:
+        return signal.Signals(-status).name
+    return f"exit code {status}"

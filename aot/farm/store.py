@@ -1,0 +1,164 @@
+"""The working store of a build: what the journal's records mean, and the code objects in it.
+
+    SESSION    {sources, toolchain}                   the records after it were made by these
+    ARGUMENTS  {list}                                 an argument list; they are numbered from 0 in order of appearance
+    EMITTED    {row, key, arguments, block}           an identity (its digest) has this content key and launch facts
+    CODE       {key, facts, sha256} + code object     a content key is compiled
+    FAILED     {row, key, kind, detail}               by key, or by identity when no key is known
+
+A content key covers everything that decides the code object, so CODE counts whoever wrote it. EMITTED and FAILED
+count only while the sources and the toolchain are those of the session that wrote them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+from enum import IntEnum
+from pathlib import Path
+
+from aot.farm.journal import Journal, JournalError, Record
+from aot.farm.results import Compiled, Emission, Facts
+from cache_schema.arguments import ArgumentList
+from cache_schema.errors import DeliveryError, RequestError
+from cache_schema.outcome import OutcomeKind
+
+
+class Kind(IntEnum):
+    """Numbers are stored: never renumber."""
+
+    SESSION = 1
+    ARGUMENTS = 2
+    EMITTED = 3
+    CODE = 4
+    FAILED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCode:
+    """Where a code object lies in the journal."""
+
+    facts: Facts
+    sha256: bytes
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lapse:
+    """Why something is missing: FAILED or TIMED_OUT, and the message."""
+
+    kind: OutcomeKind
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Who is told what an earlier run left behind, in the order in which it happened."""
+
+    emitted: Callable[[bytes, Emission], None]  # identity digest
+    code: Callable[[bytes, StoredCode], None]  # content key
+    failed: Callable[[bytes, bytes, Lapse], None]  # identity digest, content key or b""
+
+
+class Store:
+    """An open working store; one process at a time has it."""
+
+    def __init__(self, folder: Path, session: dict[str, str], recovery: Recovery) -> None:
+        """Open or create. Raises RequestError for an unusable folder, DeliveryError when another build has it."""
+        self.folder = folder
+        self._session = session
+        self._recovery = recovery
+        self._argument_lists: list[ArgumentList] = []
+        self._argument_number: dict[ArgumentList, int] = {}
+        self._current = False
+        self._lock = _lock(folder)
+        try:
+            self._journal = Journal(folder / "journal", self._recover)
+            if not self._current:
+                self._journal.append(Kind.SESSION, session)
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _recover(self, record: Record) -> None:
+        meta = record.meta
+        match record.kind:
+            case Kind.SESSION:
+                self._current = meta == self._session
+            case Kind.ARGUMENTS:
+                self._number(ArgumentList.from_json(meta["list"]))
+            case Kind.CODE:
+                place = StoredCode(Facts(*meta["facts"]), meta["sha256"], record.data_offset, record.data_length)
+                self._recovery.code(meta["key"], place)
+            case Kind.EMITTED if self._current:
+                emission = Emission(meta["key"], self._argument_lists[meta["arguments"]], meta["block"])
+                self._recovery.emitted(meta["row"], emission)
+            case Kind.FAILED if self._current:
+                self._recovery.failed(meta["row"], meta["key"], Lapse(OutcomeKind(meta["kind"]), meta["detail"]))
+
+    def put_emission(self, digest: bytes, emission: Emission) -> None:
+        number = self._argument_number.get(emission.arguments)
+        if number is None:
+            self._journal.append(Kind.ARGUMENTS, {"list": emission.arguments.to_json()})
+            number = self._number(emission.arguments)
+        meta = {"row": digest, "key": emission.key, "arguments": number, "block": emission.block_size}
+        self._journal.append(Kind.EMITTED, meta)
+
+    def put_code(self, key: bytes, made: Compiled) -> StoredCode:
+        sha256 = hashlib.sha256(made.code).digest()
+        meta = {"key": key, "facts": astuple(made.facts), "sha256": sha256}
+        offset = self._journal.append(Kind.CODE, meta, made.code)
+        return StoredCode(made.facts, sha256, offset, len(made.code))
+
+    def put_failure(self, digest: bytes, key: bytes, lapse: Lapse) -> None:
+        meta = {"row": digest, "key": key, "kind": int(lapse.kind), "detail": lapse.detail}
+        self._journal.append(Kind.FAILED, meta)
+
+    def code(self, place: StoredCode) -> bytes:
+        """A code object, checked; JournalError if the disk gave something else."""
+        code = self._journal.read(place.offset, place.length)
+        if hashlib.sha256(code).digest() != place.sha256:
+            raise JournalError(f"{self._journal.path}: damaged at byte {place.offset}; remove {self.folder}")
+        return code
+
+    def sync(self) -> None:
+        self._journal.sync()
+
+    def close(self) -> None:
+        self._journal.close()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def remove(self) -> None:
+        """Close and delete: everything in it is in the cache file now."""
+        self._journal.close()
+        shutil.rmtree(self.folder)  # under the lock
+        self.close()
+
+    def _number(self, arguments: ArgumentList) -> int:
+        self._argument_lists.append(arguments)
+        return self._argument_number.setdefault(arguments, len(self._argument_lists) - 1)
+
+
+def _lock(folder: Path) -> int:
+    """A lock that ends with this process, however it ends."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise RequestError(f"cannot write to {folder}: {error.strerror}; choose another --out") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise DeliveryError(f"{folder} is in use by another build; wait for it, or choose another --out") from error
+    if os.fstat(descriptor).st_nlink == 0:  # the other build ended and removed it between the two calls
+        os.close(descriptor)
+        return _lock(folder)
+    return descriptor

@@ -1,0 +1,8 @@
+"""Kernel builders: one module per family, and the small objects that families share."""
+
+from __future__ import annotations
+
+from aot.kernels.emit import emit
+from aot.kernels.source import KernelSource
+
+__all__ = ["KernelSource", "emit"]

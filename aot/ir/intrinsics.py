@@ -1,0 +1,157 @@
+"""AMDGPU intrinsics as functions on a builder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aot.ir.builder import Builder
+from aot.ir.flavor import Flavor
+from aot.ir.types import BUFFER, F32, GLOBAL_PTR, I1, I16, I32, VOID, Type, element_of, vector
+from aot.ir.values import Value, constant
+
+#: Word 3 of a raw buffer descriptor on gfx9: 32-bit data format.
+RAW_BUFFER_WORD3 = 0x00027000
+#: Always out of bounds: tensors are smaller than 2^31 bytes. It is aligned, and adding an offset below 2^31 cannot wrap.
+OUT_OF_BOUNDS = 0x80000000
+#: Scheduling groups of sched.group.barrier.
+SCHED_MFMA, SCHED_VMEM_READ, SCHED_DS_READ, SCHED_DS_WRITE = 0x008, 0x020, 0x100, 0x200
+
+_PREFIX = "llvm.amdgcn."
+
+
+def workitem_id_x(b: Builder, threads: int) -> Value:
+    """Thread number in the workgroup."""
+    b.declare(_PREFIX + "workitem.id.x", I32, "")
+    return b.pure(I32, f"call noundef range(i32 0, {threads}) i32 @{_PREFIX}workitem.id.x()")
+
+
+def workgroup_id(b: Builder, axis: str) -> Value:
+    """Workgroup number along x, y or z."""
+    b.declare(f"{_PREFIX}workgroup.id.{axis}", I32, "")
+    return b.pure(I32, f"call noundef i32 @{_PREFIX}workgroup.id.{axis}()")
+
+
+def readfirstlane(b: Builder, value: Value) -> Value:
+    """A value that the caller knows to be equal in all lanes, as a scalar."""
+    if value.const is not None:
+        return value
+    b.declare(_PREFIX + "readfirstlane.i32", I32, "i32")
+    return b.pure(I32, f"call i32 @{_PREFIX}readfirstlane.i32({value})")
+
+
+def buffer_resource(b: Builder, flavor: Flavor, base: Value, num_bytes: Value) -> Value:
+    """A raw buffer: loads past `num_bytes` give zero, stores past it are dropped. base: global pointer, bytes: i32."""
+    name = f"{_PREFIX}make.buffer.rsrc.{flavor.rsrc_suffix}"
+    b.declare(name, BUFFER, f"{GLOBAL_PTR}, i16, {flavor.num_records}, i32")
+    size = b.zext(num_bytes, flavor.num_records)
+    return b.pure(BUFFER, f"call {BUFFER} @{name}({base}, i16 0, {size}, i32 {RAW_BUFFER_WORD3})")
+
+
+def _memory_type(type_: Type) -> tuple[Type, str]:
+    """The integer type that a buffer instruction moves for this type, and its mangling."""
+    if type_.bytes <= 4:
+        return Type(f"i{8 * type_.bytes}", 8 * type_.bytes), f"i{8 * type_.bytes}"
+    return vector(type_.bytes // 4, I32), f"v{type_.bytes // 4}i32"
+
+
+def buffer_load(b: Builder, type_: Type, resource: Value, voffset: Value, soffset: Value) -> Value:
+    """Load at byte voffset + soffset; the sum is what is compared with the size of the buffer."""
+    moved, suffix = _memory_type(type_)
+    name = f"{_PREFIX}raw.ptr.buffer.load.{suffix}"
+    b.declare(name, moved, "ptr addrspace(8), i32, i32, i32 immarg")
+    return b.bitcast(b.effect(moved, f"call {moved} @{name}({resource}, {voffset}, {soffset}, i32 0)"), type_)
+
+
+def buffer_store(b: Builder, value: Value, resource: Value, voffset: Value, soffset: Value) -> None:
+    """Store at byte voffset + soffset."""
+    moved, suffix = _memory_type(value.type)
+    name = f"{_PREFIX}raw.ptr.buffer.store.{suffix}"
+    b.declare(name, VOID, f"{moved}, ptr addrspace(8), i32, i32, i32 immarg")
+    b.line(f"call void @{name}({b.bitcast(value, moved)}, {resource}, {voffset}, {soffset}, i32 0)")
+
+
+def buffer_load_to_lds(
+    b: Builder, resource: Value, lds: Value, num_bytes: int, voffset: Value, soffset: Value, tags: str = ""
+) -> None:
+    """Each lane moves `num_bytes` from its voffset + soffset to lds + lane * num_bytes; lds is uniform over the wave.
+
+    Lanes out of bounds write zeros.
+    """
+    name = f"{_PREFIX}raw.ptr.buffer.load.lds"
+    b.declare(
+        name, VOID, "ptr addrspace(8), ptr addrspace(3), i32 immarg, i32, i32, i32 immarg, i32 immarg"
+    )
+    b.line(
+        f"call void @{name}({resource}, {lds}, i32 {num_bytes}, {voffset}, {soffset}, i32 0, i32 0)"
+        f"{', ' + tags if tags else ''}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """One matrix instruction: D (edge x edge, f32) += A (edge x k) * B (k x edge)."""
+
+    edge: int
+    k: int
+    name: str
+    operand: Type
+
+    @property
+    def accumulator(self) -> Type:
+        """Accumulators of one lane."""
+        return vector(self.edge * self.edge // 64, F32)
+
+
+def atom(dtype: Type, edge: int, k: int) -> Atom:
+    """The 16-bit matrix instruction of this shape: short ones are older and take bf16 as i16 (.1k)."""
+    shape = f"{edge}x{edge}x{k}"
+    short = edge * k == 256
+    lanes = edge * k // 64
+    kind = {"half": "f16", "bfloat": "bf16"}[dtype.text]
+    if not short:
+        return Atom(edge, k, f"mfma.f32.{shape}.{kind}", vector(lanes, dtype))
+    if kind == "f16":
+        return Atom(edge, k, f"mfma.f32.{shape}f16", vector(lanes, dtype))
+    return Atom(edge, k, f"mfma.f32.{shape}bf16.1k", vector(lanes, I16))
+
+
+def mfma(b: Builder, kind: Atom, left: Value, right: Value, accumulator: Value) -> Value:
+    """accumulator + left * right."""
+    b.declare(
+        _PREFIX + kind.name,
+        kind.accumulator,
+        f"{kind.operand}, {kind.operand}, {kind.accumulator}, i32 immarg, i32 immarg, i32 immarg",
+    )
+    return b.pure(
+        kind.accumulator,
+        f"call {kind.accumulator} @{_PREFIX}{kind.name}({left}, {right}, {accumulator}, i32 0, i32 0, i32 0)",
+    )
+
+
+def sched_group_barrier(b: Builder, mask: int, count: int, group: int = 0) -> None:
+    """Ask the scheduler for `count` instructions of a class next."""
+    b.declare(_PREFIX + "sched.group.barrier", VOID, "i32 immarg, i32 immarg, i32 immarg")
+    b.line(f"call void @{_PREFIX}sched.group.barrier(i32 {mask}, i32 {count}, i32 {group})")
+
+
+def sched_barrier(b: Builder, mask: int = 0) -> None:
+    """Nothing outside the mask is scheduled across this point."""
+    b.declare(_PREFIX + "sched.barrier", VOID, "i32 immarg")
+    b.line(f"call void @{_PREFIX}sched.barrier(i32 {mask})")
+
+
+def set_priority(b: Builder, priority: int) -> None:
+    """Issue priority of this wave, 0 to 3."""
+    b.declare(_PREFIX + "s.setprio", VOID, "i16 immarg")
+    b.line(f"call void @{_PREFIX}s.setprio(i16 {priority})")
+
+
+def is_one(b: Builder, value: Value) -> Value:
+    """A 0/1 word as a condition."""
+    return constant(value.const, I1) if value.const is not None else b.icmp("ne", value, 0)
+
+
+def half_words(b: Builder, value: Value) -> list[Value]:
+    """The elements of a 16-bit vector."""
+    assert element_of(value.type).bits == 16
+    return [b.extract(value, lane) for lane in range(value.type.lanes)]

@@ -1,0 +1,71 @@
+"""A whole module of LLVM IR text around one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aot.ir.builder import Builder
+from aot.ir.flavor import TRIPLE, Flavor
+from aot.ir.lds import LdsPool
+from aot.ir.types import GLOBAL_PTR, I32, I64, Type
+from aot.ir.values import Value
+from cache_schema.arguments import Argument, ArgumentList
+
+#: Kernel name in the text. The symbol of the code object is derived from the content key, so the text must not have it.
+KERNEL_PLACEHOLDER = "rocke_kernel"
+
+#: What the amdgpu-attributor pass would find out: the kernel uses none of these implicit inputs.
+_UNUSED_INPUTS = (
+    "cluster-id-x", "cluster-id-y", "cluster-id-z", "completion-action", "default-queue", "dispatch-id",
+    "dispatch-ptr", "flat-scratch-init", "heap-ptr", "hostcall-ptr", "implicitarg-ptr", "lds-kernel-id",
+    "multigrid-sync-arg", "queue-ptr", "workitem-id-y", "workitem-id-z",
+)  # fmt: skip
+
+_KINDS: Mapping[str, Type] = {"ptr": GLOBAL_PTR, "i32": I32, "u32": I32, "i64": I64}
+
+
+def parameters(arguments: ArgumentList) -> dict[str, Value]:
+    """Kernel arguments by name, as SSA values."""
+    return {argument.name: Value(_KINDS[argument.kind], f"%{argument.name}") for argument in arguments.arguments}
+
+
+def render(
+    b: Builder,
+    flavor: Flavor,
+    lds: LdsPool,
+    arguments: ArgumentList,
+    *,
+    threads: int,
+    workgroup_axes: str = "xyz",
+    pointer_tags: Mapping[str, str],
+    attributes: Mapping[str, str],
+) -> str:
+    """The module. `pointer_tags` are `readonly` or `writeonly` by argument name; unused workgroup axes are declared so."""
+    b.line("ret void")
+
+    def parameter(argument: Argument) -> str:
+        if argument.kind != "ptr":
+            return f"{_KINDS[argument.kind]} noundef %{argument.name}"
+        return f"{GLOBAL_PTR} noalias noundef {pointer_tags.get(argument.name, '')} align 16 %{argument.name}"
+
+    unused = [*_UNUSED_INPUTS, *(f"workgroup-id-{axis}" for axis in "xyz" if axis not in workgroup_axes)]
+    function_attributes = {
+        "amdgpu-flat-work-group-size": f"{threads},{threads}",
+        "uniform-work-group-size": "true",
+        **attributes,
+    }
+    spelled = [f'"amdgpu-no-{name}"' for name in unused]
+    spelled += [f'"{name}"="{value}"' for name, value in sorted(function_attributes.items())]
+    body = "\n".join(f"{block.label}:\n" + "\n".join(f"  {line}" for line in block.lines) for block in b.blocks)
+    parts = [
+        f'target datalayout = "{flavor.data_layout}"',
+        f'target triple = "{TRIPLE}"',
+        lds.declaration() if lds.size else "",
+        f"define amdgpu_kernel void @{KERNEL_PLACEHOLDER}({', '.join(map(parameter, arguments.arguments))}) #0 {{",
+        body,
+        "}",
+        *(b.declarations[name] for name in sorted(b.declarations)),
+        f"attributes #0 = {{ norecurse nounwind {' '.join(spelled)} }}",
+        *(f"!{index} = {node}" for index, node in enumerate(b.metadata)),
+    ]
+    return "\n".join(part for part in parts if part) + "\n"

@@ -1,0 +1,40 @@
+"""The argument lists of the kernels, each declared once: builders, launch plans and the index read them from here.
+
+Names follow one rule: `p_*` are extents of the problem, `*_mult`/`*_shift` the magic pair of a divisor, `*_bytes` byte
+counts; the rest are launch constants worked out on the host so that the kernel need not.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from cache_schema.arguments import Argument, ArgumentList
+
+#: Pointers of a forward kernel and what they hold.
+FORWARD_POINTERS = {"A": "activations", "B": "weights", "D": "output"}
+
+_FORWARD = (
+    ("ptr", "A B D"),
+    ("u32", "A_bytes B_bytes D_bytes"),
+    # GEMM extents of one group, and the row length of the output.
+    ("i32", "p_M p_K_gemm p_cpg p_kpg p_K"),
+    # Image and output extents, stride and padding: the decode of an output pixel.
+    ("i32", "p_Hi p_Wi p_Ho p_Wo p_sH p_sW p_pH p_pW p_Y p_X p_dH p_dW"),
+    ("u32", "m_Ho_mult m_Ho_shift m_Wo_mult m_Wo_shift k_X_mult k_X_shift k_cpg_mult k_cpg_shift"),
+    # Byte distances in the input of: images, output rows, output columns, filter rows, filter columns.
+    ("u32", "a_n_bytes a_ho_bytes a_wo_bytes a_y_bytes a_x_bytes"),
+    # Byte distance from the pixel that filter tap (0, 0) meets at output (0, 0) to the first pixel.
+    ("u32", "a_origin_bytes"),
+    ("i32", "k_tiles uniform_taps"),
+    # Uniform loop: steps to the next tap in a filter row and to the next row, and a bit per tap that ends a row.
+    ("u32", "u_tap_step_bytes u_row_step_bytes u_row_ends"),
+    # General loop: tile_k in mixed radix (y, x, c), and what a carry adds.
+    ("i32", "g_c_step g_x_step g_y_step g_x_extent g_y_extent"),
+    ("u32", "g_step_bytes g_c_carry_bytes g_x_carry_bytes"),
+)
+
+
+@cache
+def forward_arguments() -> ArgumentList:
+    """Arguments of every forward implicit-GEMM kernel."""
+    return ArgumentList(tuple(Argument(name, kind) for kind, names in _FORWARD for name in names.split()))

@@ -1,0 +1,18 @@
+"""From an identity to kernel source."""
+
+from __future__ import annotations
+
+from aot.kernels.forward import emit_forward
+from aot.kernels.source import KernelSource
+from cache_schema.errors import UnknownValueError
+from cache_schema.identity import IMPLICIT_GEMM, Identity
+
+_BUILDERS = {("fwd", IMPLICIT_GEMM): emit_forward}
+
+
+def emit(identity: Identity, flavor: str) -> KernelSource:
+    """Source of the kernel of this identity in this IR flavor."""
+    family = identity.direction, identity.algorithm
+    if family not in _BUILDERS:
+        raise UnknownValueError("kernel family", "/".join(family), map("/".join, _BUILDERS))
+    return _BUILDERS[family](identity, flavor)

@@ -1,0 +1,82 @@
+"""Matrix fragments: which elements of an LDS tile a lane feeds to a matrix instruction, and which results it gets.
+
+Lane l of an edge x edge x k instruction holds, of its A operand, row l mod edge and elements (l div edge) * n + j of k
+(j < n = edge * k / 64 elements); B likewise with columns for rows. Result slot i of a lane is row
+8 * (i div 4) + 4 * (l div edge) + i mod 4, column l mod edge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aot.ir.builder import Builder
+from aot.ir.intrinsics import Atom
+from aot.ir.lds import Segment
+from aot.ir.values import Value
+from aot.kernels.swizzle import Swizzle
+
+ELEM_BYTES = 2
+
+
+def result_row(slot: int) -> int:
+    """Row of a result slot, without the lane's part."""
+    return 8 * (slot // 4) + slot % 4
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A lane's place in a matrix instruction."""
+
+    outer: Value  # l mod edge
+    inner: Value  # l div edge
+
+    @classmethod
+    def of(cls, b: Builder, lane: Value, edge: int) -> Lane:
+        """The place of lane 0..63."""
+        return cls(b.urem_pow2(lane, edge), b.udiv_pow2(lane, edge))
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentReader:
+    """Reads the fragments of one operand of one wave; the lane's addresses are computed once, in front of the loop."""
+
+    atom: Atom
+    count: int
+    row_bytes: int
+    lane_bytes: tuple[Value, ...]  # one per k step when the tile is swizzled, else one
+    step_bytes: int  # from one k step to the next when there is one lane address
+
+    @classmethod
+    def prepare(
+        cls,
+        b: Builder,
+        atom: Atom,
+        lane: Lane,
+        *,
+        first_row: Value,
+        count: int,
+        row_elems: int,
+        tile_k: int,
+        swizzle: Swizzle | None,
+    ) -> FragmentReader:
+        """Addresses of fragments 0 .. count - 1, which start at rows first_row + fragment * edge."""
+        row = b.add(first_row, lane.outer, "nuw nsw")
+        row_start = b.mul(row, row_elems * ELEM_BYTES, "nuw nsw")
+        width = atom.operand.lanes
+        if swizzle is None:
+            start = b.add(row_start, b.mul(lane.inner, width * ELEM_BYTES), "nuw nsw")
+            return cls(atom, count, row_elems * ELEM_BYTES, (start,), atom.k * ELEM_BYTES)
+        assert atom.edge % swizzle.period == 0
+        row_bits = swizzle.bits_of_row(b, lane.outer)
+        starts = []
+        for step in range(tile_k // atom.k):
+            col = b.add(b.mul(lane.inner, width), step * atom.k, "nuw nsw")
+            starts.append(b.add(row_start, b.mul(swizzle.column(b, col, row_bits), ELEM_BYTES), "nuw nsw"))
+        return cls(atom, count, row_elems * ELEM_BYTES, tuple(starts), 0)
+
+    def read(self, b: Builder, segment: Segment, fragment: int, step: int) -> Value:
+        """Fragment number `fragment` at k step `step` of the tile in this segment."""
+        lane_bytes = self.lane_bytes[step if len(self.lane_bytes) > 1 else 0]
+        fixed = fragment * self.atom.edge * self.row_bytes + step * self.step_bytes
+        pointer = b.offset_pointer(segment.pointer(b, lane_bytes), fixed)
+        return b.load(self.atom.operand, pointer, self.atom.operand.bytes, segment.tags)

@@ -1,0 +1,194 @@
+"""The K loops. Each runs a stream of K tiles through LDS into accumulators.
+
+| schedule | LDS tiles | order of one tile |
+|---|---|---|
+| mem | 1 | load, store, barrier, multiply, barrier |
+| compv3, compv4 | 1 | store, barrier, load the next tile into registers, multiply, barrier |
+| unroll_k of mem | 2 | load and store the next tile, multiply, barrier |
+| unroll_k of compv3, compv4 | 2 | load the next tile into registers, multiply, store it, barrier |
+| async_dma | 2 | wait for the tile, barrier, start the next tile, multiply at raised priority |
+
+compv3 pairs LDS reads and matrix instructions in the scheduler; compv4 does so too and runs at raised priority. Tiles
+fetched beyond the last one are out of bounds and never multiplied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aot.ir.barriers import lds_barrier
+from aot.ir.builder import Builder
+from aot.ir.control import Loop
+from aot.ir.intrinsics import SCHED_DS_READ, SCHED_MFMA, mfma, sched_group_barrier, set_priority
+from aot.ir.lds import Segment
+from aot.ir.values import Value, zero
+from aot.kernels.fragments import FragmentReader
+from aot.kernels.loaders import DirectLoader, RegisterLoader
+from aot.kernels.streams import Stream
+from aot.kernels.tile import Tile
+
+Values = list[Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """LDS segments of one K tile in flight."""
+
+    a: Segment
+    b: Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Multiply:
+    """The matrix phase of one K tile. `transposed` results have rows along n and columns along m."""
+
+    tile: Tile
+    a: FragmentReader
+    b: FragmentReader
+    transposed: bool
+    hints: bool
+
+    def start(self) -> Values:
+        """Zero accumulators, m-major."""
+        return [zero(self.tile.atom.accumulator)] * (self.a.count * self.b.count)
+
+    def run(self, b: Builder, accumulators: Sequence[Value], buffers: Buffers) -> Values:
+        """Accumulators after this tile."""
+        result = list(accumulators)
+        for step in range(self.tile.steps):
+            left = [self.a.read(b, buffers.a, fragment, step) for fragment in range(self.a.count)]
+            right = [self.b.read(b, buffers.b, fragment, step) for fragment in range(self.b.count)]
+            for index in range(len(result)):
+                row, col = divmod(index, self.b.count)
+                operands = (right[col], left[row]) if self.transposed else (left[row], right[col])
+                result[index] = mfma(b, self.tile.atom, *operands, result[index])
+            if self.hints:
+                sched_group_barrier(b, SCHED_DS_READ, self.a.count + self.b.count)
+                sched_group_barrier(b, SCHED_MFMA, len(result))
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """Register-staged loads of both operands."""
+
+    a: RegisterLoader
+    b: RegisterLoader
+
+    def load(self, b: Builder, stream: Stream, state: Sequence[Value]) -> Values:
+        """Issue the loads of a tile: the chunks of A, then those of B."""
+        a_at, b_at = stream.addresses(state)
+        return [*self.a.load(b, a_at), *self.b.load(b, b_at)]
+
+    def store(self, b: Builder, staged: Sequence[Value], buffers: Buffers) -> None:
+        """Write a loaded tile to LDS."""
+        count = self.a.chunks.passes
+        self.a.store(b, staged[:count], buffers.a)
+        self.b.store(b, staged[count:], buffers.b)
+
+
+def single_buffer(b: Builder, stream: Stream, tiles: Value, loads: Loads, buffers: Buffers, phase: Multiply) -> Values:
+    """mem: nothing is in flight while the matrix phase runs, so it needs the fewest registers."""
+    state = stream.start()
+    with Loop(b, [tiles, *state, *phase.start()], "k") as loop:
+        left, *carried = loop.carried
+        state, accumulators = carried[: len(state)], carried[len(state) :]
+        loads.store(b, loads.load(b, stream, state), buffers)
+        lds_barrier(b)
+        accumulators = phase.run(b, accumulators, buffers)
+        state = stream.advance(state)
+        left = b.sub(left, 1)
+        lds_barrier(b)
+        loop.repeat_if(b.icmp("sgt", left, 0), [left, *state, *accumulators], accumulators)
+    return loop.results
+
+
+def prefetched(b: Builder, stream: Stream, tiles: Value, loads: Loads, buffers: Buffers, phase: Multiply) -> Values:
+    """compv3 and compv4: the next tile travels to registers while this one is multiplied."""
+    state = stream.start()
+    staged = loads.load(b, stream, state)
+    state = stream.advance(state)
+    with Loop(b, [tiles, *state, *staged, *phase.start()], "k") as loop:
+        left, *carried = loop.carried
+        state, carried = carried[: len(state)], carried[len(state) :]
+        staged, accumulators = carried[: len(staged)], carried[len(staged) :]
+        loads.store(b, staged, buffers)
+        lds_barrier(b)
+        staged = loads.load(b, stream, state)
+        state = stream.advance(state)
+        accumulators = phase.run(b, accumulators, buffers)
+        left = b.sub(left, 1)
+        lds_barrier(b)
+        loop.repeat_if(b.icmp("sgt", left, 0), [left, *state, *staged, *accumulators], accumulators)
+    return loop.results
+
+
+def double_buffer(
+    b: Builder,
+    stream: Stream,
+    tiles: Value,
+    loads: Loads,
+    buffers: Sequence[Buffers],
+    phase: Multiply,
+    store_late: bool,
+) -> Values:
+    """unroll_k: two tiles per round, one barrier per tile; an odd count leaves in the middle of a round."""
+    state = stream.start()
+    loads.store(b, loads.load(b, stream, state), buffers[0])
+    state = stream.advance(state)
+    lds_barrier(b)
+    with Loop(b, [tiles, *state, *phase.start()], "k") as loop:
+        left, *carried = loop.carried
+        state, accumulators = carried[: len(state)], carried[len(state) :]
+        for half in (0, 1):
+            staged = loads.load(b, stream, state)
+            if not store_late:
+                loads.store(b, staged, buffers[1 - half])
+            state = stream.advance(state)
+            accumulators = phase.run(b, accumulators, buffers[half])
+            left = b.sub(left, 1)
+            more = b.icmp("sgt", left, 0)
+            if half == 0:
+                loop.leave_if(b.icmp("slt", left, 1), accumulators)
+            if store_late:
+                loads.store(b, staged, buffers[1 - half])
+            lds_barrier(b)
+        loop.repeat_if(more, [left, *state, *accumulators], accumulators)
+    return loop.results
+
+
+def direct(
+    b: Builder,
+    stream: Stream,
+    tiles: Value,
+    loaders: tuple[DirectLoader, DirectLoader],
+    buffers: Sequence[Buffers],
+    phase: Multiply,
+) -> Values:
+    """async_dma: the next tile travels to the other LDS tile while this one is multiplied."""
+
+    def issue(state: Sequence[Value], into: Buffers) -> None:
+        a_at, b_at = stream.addresses(state)
+        loaders[0].issue(b, a_at, into.a)
+        loaders[1].issue(b, b_at, into.b)
+
+    state = stream.start()
+    issue(state, buffers[0])
+    state = stream.advance(state)
+    with Loop(b, [tiles, *state, *phase.start()], "k") as loop:
+        left, *carried = loop.carried
+        state, accumulators = carried[: len(state)], carried[len(state) :]
+        for half in (0, 1):
+            lds_barrier(b, vmcnt=0)
+            issue(state, buffers[1 - half])
+            state = stream.advance(state)
+            set_priority(b, 1)
+            accumulators = phase.run(b, accumulators, buffers[half])
+            set_priority(b, 0)
+            left = b.sub(left, 1)
+            if half == 0:
+                loop.leave_if(b.icmp("slt", left, 1), accumulators)
+        loop.repeat_if(b.icmp("sgt", left, 0), [left, *state, *accumulators], accumulators)
+    lds_barrier(b, vmcnt=0)
+    return loop.results

@@ -1,0 +1,57 @@
+"""The constants of one implicit-GEMM kernel, worked out once from its identity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aot.ir.intrinsics import Atom, atom
+from aot.ir.types import ELEMENTS, Type
+from cache_schema.identity import Identity
+from grids import geometry
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Workgroup tile, wave tile and matrix instruction."""
+
+    m: int
+    n: int
+    k: int
+    warp_m: int
+    warp_n: int
+    threads: int
+    atom: Atom
+    dtype: Type
+    out: Type
+
+    @classmethod
+    def of(cls, identity: Identity) -> Tile:
+        """The tile of an implicit-GEMM identity."""
+        return cls(
+            m=identity.tile_m,
+            n=identity.tile_n,
+            k=identity.tile_k,
+            warp_m=identity.warp_m,
+            warp_n=identity.warp_n,
+            threads=geometry.block_threads(
+                warp_m=identity.warp_m, warp_n=identity.warp_n, wave_size=identity.wave_size
+            ),
+            atom=atom(ELEMENTS[identity.dtype_a], identity.warp_tile_m, identity.warp_tile_k),
+            dtype=ELEMENTS[identity.dtype_a],
+            out=ELEMENTS[identity.dtype_d],
+        )
+
+    @property
+    def fragments_m(self) -> int:
+        """Fragments of one wave along m."""
+        return geometry.fragments(tile=self.m, warps=self.warp_m, edge=self.atom.edge)
+
+    @property
+    def fragments_n(self) -> int:
+        """Fragments of one wave along n."""
+        return geometry.fragments(tile=self.n, warps=self.warp_n, edge=self.atom.edge)
+
+    @property
+    def steps(self) -> int:
+        """Matrix instructions along k."""
+        return self.k // self.atom.k

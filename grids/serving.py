@@ -1,0 +1,264 @@
+"""Which kernels of a table serve a problem, and why the others do not.
+
+A kernel that is launched on a problem it does not serve computes wrong numbers without an error, so every capability
+of an identity is compared here. The rules work on whole columns, in the narrow types that the table stores, and judge
+a column with one value once: 300,000 rows take a few milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cache_schema.problem import ConvProblem
+from cache_schema.table import IdentityTable, is_constant
+from grids.geometry import MAX_GRID, ceil_div, gemm_extents
+from grids.split_k import two_stage_workspace_bytes
+from grids.tilde import sub_gemms
+
+Mask = npt.NDArray[np.bool_]
+Column = npt.NDArray[Any]
+
+#: The k decode of fwd multiplies 24-bit integers.
+FORWARD_REDUCTION_LIMIT = 2**23
+#: What a max_sub_gemms of 0 stands for.
+DEFAULT_SUB_GEMMS = 64
+
+
+def serves(
+    table: IdentityTable, problem: ConvProblem, workspace_limit: int | None = None
+) -> tuple[Mask, npt.NDArray[np.int8]]:
+    """Per row, whether the kernel may be launched on the problem, and the position of the first failing reason.
+
+    Positions count in `SERVING_REASONS`, 0 where the kernel serves. `workspace_limit` in bytes excludes two-stage
+    kernels that need more. A problem with an empty output is served by no kernel.
+    """
+    codes = np.zeros(len(table), dtype=np.int8)
+    rows = ServedRows(table, problem, workspace_limit)
+    if len(table):
+        # Last rule first, so that the first failing rule is what stays.
+        for position, fails in reversed(list(enumerate(_FAILS.values(), start=1))):
+            mask = fails(rows)
+            if mask.size > 1 or mask.any():
+                np.copyto(codes, np.int8(position), where=mask)
+    return codes == 0, codes
+
+
+class ServedRows:
+    """A table beside a problem. Columns are as stored, of length 1 where all rows agree; so are masks."""
+
+    def __init__(self, table: IdentityTable, problem: ConvProblem, workspace_limit: int | None) -> None:
+        self.table, self.problem, self.workspace_limit = table, problem, workspace_limit
+        self.gemm = gemm_extents(problem)
+        self.direct = self.text("algorithm", *(word for word in table.vocab["algorithm"] if word.startswith("direct")))
+
+    def __getitem__(self, field: str) -> Column:
+        column = self.table.columns[field]
+        return column[:1] if is_constant(column) else column
+
+    def when(self, *directions: str) -> bool:
+        """Whether the problem is of one of these directions; rows of others are rejected for that alone."""
+        return self.problem.direction in directions
+
+    def text(self, field: str, *words: str) -> Mask:
+        """Where a text field has one of these values."""
+        vocabulary = self.table.vocab[field]
+        return _is_any(self[field], (vocabulary.index(word) for word in words if word in vocabulary))
+
+    def does_not_divide(self, field: str, run: int) -> Mask:
+        """Where a recorded width (0: none) does not divide this run of elements."""
+        column = self[field]
+        widths = range(1, int(column.max()) + 1)
+        widest = max((width for width in widths if run % width == 0), default=0)
+        wider: Mask = column > widest
+        return wider | _is_any(column, (width for width in widths[:widest] if run % width))
+
+    def differs(self, field: str, value: int) -> Mask:
+        """Where a field is recorded (0: not) and is another value."""
+        column = self[field]
+        return (column != 0) & (column != value) if column.any() else NOWHERE
+
+    def split(self) -> Mask:
+        """Where slices of the reduction are summed."""
+        return _both(self["split_k"] > 1, ~self.direct)
+
+
+NOWHERE: Mask = np.zeros(1, dtype=np.bool_)
+EVERYWHERE: Mask = np.ones(1, dtype=np.bool_)
+
+
+def _is_any(column: Column, values: Iterable[int]) -> Mask:
+    mask = NOWHERE
+    for value in values:
+        mask = mask | (column == value)
+    return mask
+
+
+def _both(left: Mask, right: Mask) -> Mask:
+    """Conjunction that skips the work where one side is nowhere."""
+    if any(side.size == 1 and not side[0] for side in (left, right)):
+        return NOWHERE
+    return left & right
+
+
+def _all_or_nothing(flag: bool) -> Mask:
+    return EVERYWHERE if flag else NOWHERE
+
+
+def _group_merge(rows: ServedRows) -> Mask:
+    """Merged groups are depthwise, fill whole workgroups, and fit one tile."""
+    problem, degrees = rows.problem, rows["group_merge"]
+    merged: Mask = degrees > 1
+    if not merged.any() or not rows.when("wgrad") or problem.cpg != 1 or problem.kpg != 1:
+        return merged
+    fails = NOWHERE
+    for degree in range(2, int(degrees.max()) + 1):
+        of_degree = degrees == degree
+        if of_degree.any():
+            whole = problem.groups % degree == 0
+            misfit = (rows["tile_m"] < degree) | (rows["tile_n"] < degree * rows.gemm.n)
+            fails = fails | (of_degree & misfit if whole else of_degree)
+    return fails
+
+
+def _width_a(rows: ServedRows) -> Mask:
+    run = rows.problem.cpg if rows.when("fwd") else rows.problem.kpg
+    return rows.does_not_divide("vector_size_a", run)
+
+
+def _width_c(rows: ServedRows) -> Mask:
+    run = rows.problem.kpg if rows.when("fwd") else rows.problem.cpg
+    return rows.does_not_divide("vector_size_c", run)
+
+
+def _async_chunk(rows: ServedRows) -> Mask:
+    """Chunks are recorded and never straddle a run of channels."""
+    is_async: Mask = rows["async_dma"].astype(np.bool_)
+    if not is_async.any():
+        return NOWHERE
+    run_a = rows.problem.kpg if rows.when("wgrad") else rows.problem.cpg
+    chunk_a, chunk_b = rows["async_chunk_a"], rows["async_chunk_b"]
+    unrecorded: Mask = (chunk_a == 0) | (chunk_b == 0)
+    straddles = rows.does_not_divide("async_chunk_a", run_a) | rows.does_not_divide("async_chunk_b", rows.problem.cpg)
+    return is_async & (unrecorded | straddles)
+
+
+def _pad(rows: ServedRows) -> Mask:
+    """Direct kernels bake the pad, 0 included; elsewhere 0 means run time."""
+    problem, mask = rows.problem, rows.differs("pad_h", rows.problem.pad_h) | rows.differs("pad_w", rows.problem.pad_w)
+    baked = (rows["pad_h"] != problem.pad_h) | (rows["pad_w"] != problem.pad_w)
+    return mask | _both(rows.direct, baked)
+
+
+def _atomic_pairs(rows: ServedRows) -> Mask:
+    """Packed 16-bit atomics add aligned pairs: even rows of the result and stores of whole pairs."""
+    if rows.when("fwd"):
+        return NOWHERE
+    atomic = _both(rows.split(), ~rows["two_stage"].astype(np.bool_))
+    if rows.gemm.n % 2:
+        return atomic
+    return _both(atomic, (rows["vector_size_c"] & 1) == 1) if rows.when("wgrad") else NOWHERE
+
+
+def _sub_gemms(rows: ServedRows) -> Mask:
+    if not rows.when("dgrad"):
+        return NOWHERE
+    needed, room = len(sub_gemms(rows.problem)), rows["max_sub_gemms"]
+    mask: Mask = (room < needed) & ((room != 0) | (needed > DEFAULT_SUB_GEMMS))
+    return _both(mask, ~rows.direct)
+
+
+def _split_degree(rows: ServedRows) -> Mask:
+    """At least two slices: two K tiles, and room for them beside the groups in grid z."""
+    if not rows.when("wgrad"):
+        return NOWHERE
+    too_short = rows["tile_k"] >= rows.gemm.k
+    too_many = rows["group_merge"] < ceil_div(2 * rows.problem.groups, MAX_GRID)
+    return _both(rows.split(), too_short | too_many)
+
+
+def _workspace(rows: ServedRows) -> Mask:
+    if rows.workspace_limit is None or not rows.when("wgrad"):
+        return NOWHERE
+    replicas = rows.workspace_limit // two_stage_workspace_bytes(rows.problem, 1)
+    return _both(rows["two_stage"].astype(np.bool_), rows["ws_replicas"] > replicas)
+
+
+def _reduction(rows: ServedRows) -> Mask:
+    if not rows.when("fwd") or rows.gemm.k < FORWARD_REDUCTION_LIMIT:
+        return NOWHERE
+    return ~rows.direct
+
+
+def _grid(rows: ServedRows) -> Mask:
+    """Work in every axis of the launch grid, and no axis of an implicit GEMM beyond its limit.
+
+    Merged groups fit one tile, so their merge degree matters for the number of groups only.
+    """
+    gemm, problem = rows.gemm, rows.problem
+    if gemm.m < 1 or gemm.n < 1:
+        return EVERYWHERE
+    groups: Mask = rows["group_merge"] < ceil_div(problem.groups, MAX_GRID)
+    if rows.when("dgrad"):
+        return _both(~rows.direct, groups)
+    tiles_m: Mask = rows["tile_m"] < ceil_div(gemm.m, MAX_GRID)
+    tiles_n: Mask = rows["tile_n"] < ceil_div(gemm.n, MAX_GRID)
+    return _both(~rows.direct, groups | tiles_m | tiles_n)
+
+
+def _grouped(rows: ServedRows) -> Mask:
+    if rows.problem.groups == 1:
+        return NOWHERE
+    return _both(~rows.direct, ~rows["grouped"].astype(np.bool_))
+
+
+def _pointwise(rows: ServedRows) -> Mask:
+    problem = rows.problem
+    plain = (problem.y, problem.x, problem.stride_h, problem.stride_w, problem.pad_h, problem.pad_w) == (
+        1,
+        1,
+        1,
+        1,
+        0,
+        0,
+    )
+    return NOWHERE if plain else rows["is_pointwise"].astype(np.bool_)
+
+
+def _depthwise_dgrad(rows: ServedRows) -> Mask:
+    depthwise = rows.when("dgrad") and rows.problem.groups > 1 and rows.problem.cpg == 1
+    return ~rows.direct if depthwise else NOWHERE
+
+
+#: Reason code -> where a row fails. The order is the order of reasons.
+_FAILS: dict[str, Callable[[ServedRows], Mask]] = {
+    "S_direction": lambda r: ~r.text("direction", r.problem.direction, "direct_" + r.problem.direction),
+    "S_dtype": lambda r: ~(r.text("dtype_a", r.problem.dtype) & r.text("dtype_b", r.problem.dtype)),
+    "S_group_merge": _group_merge,
+    "S_width_a": _width_a,
+    "S_width_b": lambda r: r.does_not_divide("vector_size_b", r.problem.cpg),
+    "S_width_c": _width_c,
+    "S_dimensions": lambda r: r["is_3d"].astype(np.bool_),
+    "S_pointwise": _pointwise,
+    "S_grouped": _grouped,
+    "S_atomic_pairs": _atomic_pairs,
+    "S_filter": lambda r: r.differs("filter_h", r.problem.y) | r.differs("filter_w", r.problem.x),
+    "S_stride": lambda r: r.differs("stride_h", r.problem.stride_h) | r.differs("stride_w", r.problem.stride_w),
+    "S_dilation": lambda r: (
+        r.differs("dilation_h", r.problem.dilation_h) | r.differs("dilation_w", r.problem.dilation_w)
+    ),
+    "S_pad": _pad,
+    "S_channels": lambda r: r.differs("cpg", r.problem.cpg) | r.differs("kpg", r.problem.kpg),
+    "S_async_chunk": _async_chunk,
+    "S_sub_gemms": _sub_gemms,
+    "S_depthwise_dgrad": _depthwise_dgrad,
+    "S_reduction": _reduction,
+    "S_split_degree": _split_degree,
+    "S_workspace": _workspace,
+    "S_grid": _grid,
+}
+#: Serving reason codes; a verdict is a position in this tuple, and position 0 means that the kernel serves.
+SERVING_REASONS: tuple[str, ...] = ("", *_FAILS)

@@ -14,19 +14,21 @@
 
     directory  = JSON object:
       arch, dtype      strings
-      groups           {name: {rows, columns: {column: [dtype, items, offset] | ["const", value]}, vocab?: [offset, bytes]}}
+      groups           {name: group}
+        group          {rows, columns: {column: [dtype, items, offset] | ["const", value]}, vocab?: [offset, bytes]}
                          `items` values per row; offsets are from the start of the index; vocab is a section of JSON
-                         {text column: [words]}. Groups:
+                         {text column: [words, ascending]}
           identity       one column per field of Identity, in digest order
           entry          digest (20 x u1, ascending), kernel (number of the kernel)
           kernel         content_key, blob_digest (32 x u1), layout (number of the argument list), the resources and,
                          if `symbol` is null, symbol (bytes padded with zeros); kernels stand in similarity order
-          block          first_kernel, offset (of the frame, from the start of the file), bytes, raw_bytes, crc (of frame)
+          block          first_kernel; offset (from the start of the file), bytes and crc of the frame; raw_bytes
       layouts          argument lists
       symbol           [prefix, digits]: a symbol is the prefix and the first hex digits of its content key; or null
-      ledger           {bytes, offset, raw_bytes, rows, columns, vocab, reasons, details: [[row, text]]}: its section is
-                         one zstd frame of columns laid out as a group; offsets are from the start of the unpacked frame
       provenance       [offset, bytes] of a JSON section
+      ledger           [offset, bytes] of a JSON section {group, vocab, frame: [offset, bytes, raw bytes], reasons,
+                         details: [[row, text]]}; the section at `frame` is one zstd frame that unpacks to the columns
+                         of the group (fields of Identity, kind, reason), whose offsets are from its own start
 
 What a reader relies on is checked before use: the header and the page table when the file is opened, a page of the
 index when it is first touched, a frame by its CRC before it is decoded, a code object by its SHA-256. The seal is for
@@ -94,11 +96,11 @@ class Header:
 
 def read_header(data: bytes, file_bytes: int, where: str) -> Header:
     """The header at the front of `data` for a file of `file_bytes`; CacheError says what is wrong with it."""
-    if data[: len(MAGIC)] != MAGIC[: len(data)] or not data:
+    if data[: len(MAGIC)] != MAGIC[: len(data)]:
         raise CacheError(f"{where}: not a kernel cache (foreign magic)")
     if len(data) < HEADER_BYTES:
         raise CacheError(f"{where}: truncated inside the header ({file_bytes} bytes)")
-    magic, version, header_bytes, *numbers, crc = _HEADER.unpack(data[:HEADER_BYTES])
+    _magic, version, header_bytes, *numbers, crc = _HEADER.unpack(data[:HEADER_BYTES])
     if version != VERSION:
         raise CacheError(f"{where}: format version {version}; this program reads version {VERSION}")
     if zlib.crc32(data[: HEADER_BYTES - 4]) != crc or header_bytes != HEADER_BYTES:

@@ -66,10 +66,8 @@ class KernelTable:
         numbers: dict[str, list[int]] = {name: [] for name in RESOURCES}
         layouts: dict[ArgumentList, int] = {}
         for record in records:
-            for target, text in ((keys, record.content_key), (blobs, record.blob_digest)):
-                if len(text) != 2 * KEY_BYTES:
-                    raise ValueError(f"kernel {record.symbol}: {text!r} is not {2 * KEY_BYTES} hex digits")
-                target += bytes.fromhex(text)
+            keys += _hash_bytes(record.symbol, record.content_key)
+            blobs += _hash_bytes(record.symbol, record.blob_digest)
             symbols.append(record.symbol.encode("ascii"))
             layout.append(layouts.setdefault(record.arguments, len(layouts)))
             for name, column in numbers.items():
@@ -120,3 +118,9 @@ class EntryFacts:
             kernel_of.append(number)
         kernels = KernelTable.from_records(record for _, record in known.values())
         return cls(kernels, np.array(kernel_of, dtype=np.int64))
+
+
+def _hash_bytes(symbol: str, text: str) -> bytes:
+    if len(text) != 2 * KEY_BYTES:
+        raise ValueError(f"kernel {symbol}: {text!r} is not {2 * KEY_BYTES} hex digits")
+    return bytes.fromhex(text)

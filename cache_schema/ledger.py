@@ -99,8 +99,9 @@ class Ledger:
                 same &= sorted_column[1:] == sorted_column[:-1]
             if same.any():
                 raise ValueError(f"ledger: a candidate appears twice: {table.row(int(order[np.argmax(same)]))}")
-        place = {int(row): position for position, row in enumerate(order.tolist())} if self.details else {}
-        details = {place[row]: text for row, text in self.details.items() if text}
+        place = np.empty(len(table), dtype=np.int64)
+        place[order] = np.arange(len(table))
+        details = {int(place[row]): text for row, text in self.details.items() if text}
         return Ledger(
             table.take(order), self.kind[order], recode[self.reason[order]], tuple(words), dict(sorted(details.items()))
         )

@@ -1,0 +1,297 @@
+"""An open cache file: identities, facts, outcomes and code objects. The format is described in `cache_format`."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import mmap
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cache_schema.arguments import ArgumentList
+from cache_schema.blobs import BlockCache, decompress_block
+from cache_schema.cache_columns import ColumnGroup
+from cache_schema.cache_format import HEADER_BYTES, read_header
+from cache_schema.cache_ledger import read_ledger
+from cache_schema.cache_pages import CheckedIndex
+from cache_schema.digest import DIGEST_BYTES, identity_digest, table_digests
+from cache_schema.errors import CacheError, RequestError
+from cache_schema.facts import RESOURCES
+from cache_schema.identity import FIELDS, Identity
+from cache_schema.ledger import Ledger
+from cache_schema.outcome import Outcome, OutcomeKind
+from cache_schema.table import IdentityTable
+
+#: Steps of interpolation before the search falls back to halving; digests are uniform, so two or three are enough.
+INTERPOLATION_STEPS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One identity of the cache and what is known of its code. Sizes in bytes, registers as allocated."""
+
+    identity: Identity
+    digest: bytes
+    symbol: str
+    content_key: str
+    blob_digest: str
+    arguments: ArgumentList
+    code_bytes: int
+    block_size: int
+    lds_bytes: int
+    vgprs: int
+    agprs: int
+    sgprs: int
+    scratch_bytes: int
+    spills: tuple[int, int]  # (vector, scalar)
+
+
+class Cache:
+    """A cache file opened for reading. Every method raises CacheError when what it needs is damaged.
+
+    Arrays are read-only views of the mapped file; they stay valid after `close`.
+    """
+
+    def __init__(self, path: Path, mapped: mmap.mmap) -> None:
+        self.path = path
+        where = str(path)
+        self._mapped = mapped
+        self._file = memoryview(mapped)
+        header = read_header(bytes(self._file[:HEADER_BYTES]), len(self._file), where)
+        self.header = header
+        self.index = CheckedIndex(self._file, header, where)
+        directory = self._json(header.directory_offset - header.index_offset, header.directory_bytes)
+        try:
+            self.arch, self.dtype = str(directory["arch"]), str(directory["dtype"])
+            groups = directory["groups"]
+            self.identities = ColumnGroup(self.index, "identity", groups["identity"])
+            self.entries = ColumnGroup(self.index, "entry", groups["entry"])
+            self.kernels = ColumnGroup(self.index, "kernel", groups["kernel"])
+            self.blocks = ColumnGroup(self.index, "block", groups["block"])
+            self._vocab_at: list[int] = groups["identity"]["vocab"]
+            self._digests_at: int = groups["entry"]["columns"]["digest"][2]
+            self._symbol_rule: list[Any] | None = directory["symbol"]
+            self.layouts = tuple(map(ArgumentList.from_json, directory["layouts"]))
+            self._provenance_at: list[int] = directory["provenance"]
+            self._ledger_at: list[int] = directory["ledger"]
+        except (KeyError, TypeError, IndexError, RequestError) as error:
+            raise CacheError(f"{where}: malformed directory ({error!r})") from error
+        self._decoded = BlockCache(self._decode_block)
+
+    @classmethod
+    def open(cls, path: Path | str) -> Cache:
+        """Open a file; RequestError when it cannot be read, CacheError when it is not a sound cache of this version."""
+        path = Path(path)
+        try:
+            with path.open("rb") as file:
+                if not file.seek(0, 2):
+                    raise CacheError(f"{path}: truncated to nothing")
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except OSError as error:
+            raise RequestError(f"cannot read cache {path}: {error.strerror or error}") from error
+        return cls(path, mapped)
+
+    def close(self) -> None:
+        """Unmap the file, or leave that to the last array that still looks into it."""
+        with contextlib.suppress(BufferError):
+            self.index.release()
+            self._file.release()
+            self._mapped.close()
+
+    def __enter__(self) -> Cache:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return self.entries.rows
+
+    # Identities
+
+    @cached_property
+    def table(self) -> IdentityTable:
+        """All identities in order of digest; columns are read when first used."""
+        return IdentityTable(len(self), self.identities, self._vocab)
+
+    @property
+    def digests(self) -> npt.NDArray[np.uint8]:
+        """Digests, ascending, shape (entries, 20)."""
+        return self.entries["digest"]
+
+    def find(self, digest: bytes) -> int | None:
+        """Number of the entry with this digest. Reads a few pages, whatever the size of the cache."""
+        if len(digest) != DIGEST_BYTES:
+            return None
+        low, high = 0, len(self)
+        low_key, high_key, wanted = 0, 1 << 64, int.from_bytes(digest[:8], "big")
+        steps = 0
+        while low < high:
+            middle = (low + high) // 2
+            if steps < INTERPOLATION_STEPS and low_key <= wanted < high_key:
+                middle = low + (high - low) * (wanted - low_key) // (high_key - low_key)
+            steps += 1
+            found = bytes(self.index.view(self._digests_at + DIGEST_BYTES * middle, DIGEST_BYTES))
+            if found == digest:
+                return middle
+            if found < digest:
+                low, low_key = middle + 1, int.from_bytes(found[:8], "big")
+            else:
+                high, high_key = middle, int.from_bytes(found[:8], "big")
+        return None
+
+    def find_identity(self, identity: Identity) -> int | None:
+        """Number of the entry of this identity."""
+        return self.find(identity_digest(identity))
+
+    def identity(self, entry: int) -> Identity:
+        """Identity of one entry."""
+        values = {name: self.identities.at(name, entry) for name in FIELDS}
+        for name, words in self._vocab.items():
+            values[name] = words[values[name]]
+        return Identity(**values)
+
+    def entry(self, entry: int) -> Entry:
+        """Everything about one entry, reading its own rows only."""
+        kernel = self.kernel_of(entry)
+        numbers = {name: self.kernels.at(name, kernel) for name in RESOURCES}
+        spills = (numbers.pop("vgpr_spills"), numbers.pop("sgpr_spills"))
+        return Entry(
+            identity=self.identity(entry),
+            digest=self.entries.at("digest", entry),
+            symbol=self.symbol(kernel),
+            content_key=self.kernels.at("content_key", kernel).hex(),
+            blob_digest=self.kernels.at("blob_digest", kernel).hex(),
+            arguments=self.layouts[self.kernels.at("layout", kernel)],
+            spills=spills,
+            **numbers,
+        )
+
+    # Kernels
+
+    @cached_property
+    def facts(self) -> Mapping[str, npt.NDArray[Any]]:
+        """Columns per entry by name: `facts.RESOURCES`, and "layout", the number of the argument list in `layouts`."""
+        return _Facts(self)
+
+    def kernel_of(self, entry: int) -> int:
+        """Number of the kernel that serves an entry."""
+        return int(self.entries.at("kernel", entry))
+
+    def symbol(self, kernel: int) -> str:
+        """Name of a kernel inside its code object."""
+        if self._symbol_rule is None:
+            return str(self.kernels.at("symbol", kernel).decode())
+        prefix, digits = self._symbol_rule
+        return str(prefix) + str(self.kernels.at("content_key", kernel).hex()[:digits])
+
+    def code_object(self, entry: int) -> bytes:
+        """The code object of one entry."""
+        return self.kernel_code(self.kernel_of(entry))
+
+    def kernel_code(self, kernel: int) -> bytes:
+        """The code object of one kernel, verified against its SHA-256."""
+        firsts = self.blocks["first_kernel"]
+        block = int(np.searchsorted(firsts, kernel, side="right")) - 1
+        first = int(firsts[block])
+        ends = np.cumsum(self.kernels.part("code_bytes", first, kernel + 1), dtype=np.int64)
+        start, stop = int(ends[-2]) if len(ends) > 1 else 0, int(ends[-1])
+        code = self._decoded[block][start:stop]
+        if hashlib.sha256(code).digest() != self.kernels.at("blob_digest", kernel):
+            raise CacheError(f"{self.path}: code object of kernel {kernel} does not match its digest")
+        return code
+
+    def _decode_block(self, block: int) -> bytes:
+        offset, length, crc, raw_bytes = (self.blocks.at(n, block) for n in ("offset", "bytes", "crc", "raw_bytes"))
+        frame = self._file[offset : offset + length]
+        if zlib.crc32(frame) != crc:
+            raise CacheError(f"{self.path}: damaged block {block} of {self.blocks.rows}")
+        try:
+            return decompress_block(frame, raw_bytes)
+        except ValueError as error:
+            raise CacheError(f"{self.path}: block {block}: {error}") from error
+
+    # Outcomes and provenance
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The candidates that have no kernel, with the reason."""
+        return read_ledger(self.index, self._json(*self._ledger_at))
+
+    @cached_property
+    def provenance(self) -> dict[str, Any]:
+        """Toolchain and sources that made this cache."""
+        return dict(self._json(*self._provenance_at))
+
+    def outcome(self, identity: Identity) -> Outcome | None:
+        """What became of a candidate; None when it never was one."""
+        entry = self.find_identity(identity)
+        if entry is None:
+            return self.ledger.find(identity)
+        first = int(np.argmax(self.entries["kernel"] == self.kernel_of(entry)))
+        if first == entry:
+            return Outcome(OutcomeKind.BUILT)
+        return Outcome(OutcomeKind.DUPLICATE, detail=f"same code as entry {self.entries.at('digest', first).hex()}")
+
+    def outcome_counts(self) -> dict[tuple[OutcomeKind, str], int]:
+        """Candidates per (kind, reason), all of them."""
+        counts = {
+            (OutcomeKind.BUILT, ""): self.kernels.rows,
+            (OutcomeKind.DUPLICATE, ""): len(self) - self.kernels.rows,
+        }
+        return {**{pair: count for pair, count in counts.items() if count}, **self.ledger.counts()}
+
+    def candidate(self, digest: bytes) -> Identity | None:
+        """The candidate with this digest, built or not. For one without a kernel the whole ledger is hashed."""
+        entry = self.find(digest)
+        if entry is not None:
+            return self.identity(entry)
+        wanted = np.frombuffer(digest, dtype=np.uint8)
+        if len(wanted) != DIGEST_BYTES:
+            return None
+        rows = np.flatnonzero((table_digests(self.ledger.table) == wanted).all(axis=1))
+        return self.ledger.table.row(int(rows[0])) if len(rows) else None
+
+    # Inside
+
+    @cached_property
+    def _vocab(self) -> dict[str, tuple[str, ...]]:
+        return {name: tuple(words) for name, words in self._json(*self._vocab_at).items()}
+
+    def _json(self, offset: int, length: int) -> Any:
+        try:
+            return json.loads(bytes(self.index.view(offset, length)))
+        except ValueError as error:
+            raise CacheError(f"{self.path}: malformed section at {offset}") from error
+
+
+class _Facts(Mapping[str, npt.NDArray[Any]]):
+    """Kernel columns spread over the entries, each when first asked for."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._spread: dict[str, npt.NDArray[Any]] = {}
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        if name not in self._spread:
+            if name not in (*RESOURCES, "layout"):
+                raise KeyError(name)
+            self._spread[name] = self._cache.kernels[name][self._cache.entries["kernel"]]
+        return self._spread[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*RESOURCES, "layout"))
+
+    def __len__(self) -> int:
+        return len(RESOURCES) + 1

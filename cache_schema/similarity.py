@@ -1,0 +1,43 @@
+"""In which order kernels stand in a cache: neighbours should have much code in common.
+
+What matters most for density is which kernels share a block. The order is a function of the identities alone, so it
+does not depend on how the kernels were made or gathered.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from cache_schema.identity import FIELDS
+from cache_schema.table import IdentityTable, is_constant
+
+#: The fields that shape the code most come first; all other fields follow in declaration order.
+LEADING = (
+    "direction",
+    "algorithm",
+    "async_dma",
+    "unroll_k",
+    "pipeline",
+    "epilogue",
+    "warp_tile_m",
+    "warp_tile_k",
+    "tile_m",
+    "tile_n",
+    "tile_k",
+    "warp_m",
+    "warp_n",
+    "vector_size_a",
+    "vector_size_b",
+    "vector_size_c",
+)
+
+
+def similarity_order(table: IdentityTable) -> npt.NDArray[np.int64]:
+    """Row numbers in similarity order; rows that are equal in every field keep their order."""
+    names = (*LEADING, *(name for name in FIELDS if name not in LEADING))
+    keys = [table.columns[name] for name in names if not is_constant(table.columns[name])]
+    if not keys or not len(table):
+        return np.arange(len(table))
+    order: npt.NDArray[np.int64] = np.lexsort(keys[::-1])
+    return order

@@ -1,9 +1,8 @@
 """How many waves of a kernel a compute unit holds at once, from what the code object asks for.
 
 CDNA3 and CDNA4: four SIMDs of at most eight waves; a unified file of 512 vector registers per lane and SIMD, handed out
-in eights, in which the accumulation registers begin at a multiple of four; 800 scalar registers per SIMD, handed out in
-sixteens; LDS handed out in blocks; at most sixteen workgroups of more than one wave. (AMD CDNA3 and CDNA4 ISA manuals,
-and LLVM's AMDGPU resource model for gfx942 and gfx950.)
+in eights; 800 scalar registers per SIMD, handed out in sixteens; LDS handed out in blocks; at most sixteen workgroups
+of more than one wave. (AMD CDNA3 and CDNA4 ISA manuals, and LLVM's AMDGPU resource model for gfx942 and gfx950.)
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ SIMDS_PER_CU = 4
 MAX_WAVES_PER_SIMD = 8
 VECTOR_REGISTERS = 512
 VECTOR_GRANULE = 8
-ACCUMULATOR_ALIGNMENT = 4
 SCALAR_REGISTERS = 800
 SCALAR_GRANULE = 16
 MAX_WORKGROUPS_PER_CU = 16
@@ -35,22 +33,17 @@ def _round_up(value: int, granule: int) -> int:
     return -(-value // granule) * granule
 
 
-def vector_registers(vgprs: int, agprs: int) -> int:
-    """Registers of the unified file that one lane takes; `vgprs` counts the ordinary ones only."""
-    return _round_up((_round_up(vgprs, ACCUMULATOR_ALIGNMENT) if agprs else vgprs) + agprs, VECTOR_GRANULE)
-
-
-def occupancy(arch: str, *, vgprs: int, agprs: int, sgprs: int, lds_bytes: int, block_size: int) -> Occupancy:
+def occupancy(arch: str, *, vgprs: int, sgprs: int, lds_bytes: int, block_size: int) -> Occupancy:
     """Occupancy of a kernel of `block_size` threads in waves of 64.
 
-    `vgprs` excludes `agprs`; `lds_bytes` is per workgroup, static and dynamic. A kernel that no
-    compute unit can hold has occupancy 0.
+    `vgprs` counts ordinary and accumulation registers together, as code objects do; `lds_bytes` is per workgroup,
+    static and dynamic. A kernel that no compute unit can hold has occupancy 0.
     """
     waves_per_block = -(-block_size // 64)
     lds_total, lds_granule = LDS[arch]
     per_simd = {
         "waves": MAX_WAVES_PER_SIMD,
-        "vector registers": VECTOR_REGISTERS // max(vector_registers(vgprs, agprs), VECTOR_GRANULE),
+        "vector registers": VECTOR_REGISTERS // max(_round_up(vgprs, VECTOR_GRANULE), VECTOR_GRANULE),
         "scalar registers": SCALAR_REGISTERS // max(_round_up(sgprs, SCALAR_GRANULE), SCALAR_GRANULE),
     }
     by_waves = min(per_simd.values()) * SIMDS_PER_CU // waves_per_block

@@ -1,0 +1,114 @@
+"""Which entries of a cache serve a problem, in order of preference, and why the others do not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from aot.inspection.cache_summary import axes
+from aot.runtime.choose import estimated_clk, ranked
+from cache_schema.cache_reader import Cache
+from cache_schema.errors import DeliveryError
+from cache_schema.problem import ConvProblem
+from grids.reasons import explain
+from grids.serving import SERVING_REASONS, serves
+
+#: Serving reason -> identity fields that decide it, for the breakdown of what was refused.
+DECIDING_FIELDS: dict[str, tuple[str, ...]] = {
+    "direction": ("direction",),
+    "grouped": ("grouped",),
+    "group_merge": ("group_merge",),
+    "width_a": ("vector_size_a",),
+    "width_b": ("vector_size_b",),
+    "width_c": ("vector_size_c",),
+    "async_chunk": ("async_chunk_a", "async_chunk_b"),
+    "filter": ("filter_h", "filter_w"),
+    "stride": ("stride_h", "stride_w"),
+    "dilation": ("dilation_h", "dilation_w"),
+    "pad": ("pad_h", "pad_w"),
+    "channels": ("cpg", "kpg"),
+    "sub_gemms": ("max_sub_gemms", "tile_m", "tile_n"),
+    "grid": ("tile_m", "tile_n"),
+}
+
+
+class NoCandidateError(DeliveryError):
+    """No kernel of the cache serves the problem; `reasons` counts the entries per serving reason."""
+
+    def __init__(self, cache: Cache, reasons: dict[str, int]) -> None:
+        self.reasons = reasons
+        told = "; ".join(f"{count:,} because of {reason} ({explain(reason)})" for reason, count in reasons.items())
+        super().__init__(
+            f"none of the {len(cache):,} entries of {cache.path} serves the problem" + (f": {told}" if told else "")
+        )
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Entries that one serving rule refuses; `fields` breaks them down by what decides it."""
+
+    reason: str
+    count: int
+    explanation: str
+    fields: dict[str, dict[str, int]]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The answer of a cache to one problem. `rows` are entry numbers, best estimate first."""
+
+    cache: Cache
+    problem: ConvProblem
+    rows: npt.NDArray[np.int64]
+    codes: npt.NDArray[np.int8]
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Refused entries per serving reason, most frequent first."""
+        counts = np.bincount(self.codes, minlength=len(SERVING_REASONS)).tolist()
+        found = [(SERVING_REASONS[code], count) for code, count in enumerate(counts) if code and count]
+        return dict(sorted(found, key=lambda pair: -pair[1]))
+
+    @cached_property
+    def refused(self) -> list[Refused]:
+        """One row per serving reason."""
+        found = []
+        for reason, count in self.reasons.items():
+            table = self.cache.table.take(self.codes == SERVING_REASONS.index(reason))
+            varying = axes(table)
+            fields = {
+                name: varying.get(name) or {str(_value(table.row(0), name)): count}
+                for name in DECIDING_FIELDS.get(reason, ())
+            }
+            found.append(Refused(reason, count, explain(reason), fields))
+        return found
+
+    def estimates(self, count: int) -> list[float]:
+        """Estimated clocks of the first rows, as `aot.runtime.choose` describes."""
+        table = self.cache.table.take(self.rows[:count])
+        clks: list[float] = estimated_clk(table, self.problem, self.cache.arch).tolist()
+        return clks
+
+
+def _value(identity: object, name: str) -> Any:
+    return getattr(identity, name)
+
+
+def find_candidates(cache: Cache, problem: ConvProblem) -> Candidates:
+    """Ask a cache; the result may have no rows."""
+    mask, codes = serves(cache.table, problem)
+    rows = np.flatnonzero(mask)
+    order = ranked(cache.table.take(rows), cache.digests[rows], problem, cache.arch)
+    return Candidates(cache, problem, rows[order], codes)
+
+
+def best_candidate(cache: Cache, problem: ConvProblem) -> int:
+    """Entry to use when none is asked for; NoCandidateError where there is none."""
+    found = find_candidates(cache, problem)
+    if not len(found.rows):
+        raise NoCandidateError(cache, found.reasons)
+    return int(found.rows[0])

@@ -1,0 +1,130 @@
+"""From a problem and a kernel to a launch plan.
+
+A kernel is described by what a cache records of it. Nothing is refused late: a plan that is returned can be launched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Protocol
+
+from aot.kernels.values import argument_values
+from aot.runtime.plan_data import BoundArgument, Buffer, Dim3, Fill, Launch, Plan, PlanError, Step
+from aot.runtime.reference import TENSORS, tensor_shape
+from cache_schema.arguments import ArgumentList
+from cache_schema.errors import RequestError
+from cache_schema.identity import IMPLICIT_GEMM, Identity
+from cache_schema.label import encode
+from cache_schema.problem import ELEM_BYTES, ConvProblem
+from cache_schema.table import IdentityTable
+from grids.geometry import gemm_extents, launch_grid
+from grids.reasons import explain
+from grids.serving import SERVING_REASONS, serves
+
+#: Pointer arguments that every implicit-GEMM kernel has, in the order of `TENSORS`.
+POINTERS = ("A", "B", "D")
+ROLES = ("input", "input", "output")
+
+
+class KernelEntry(Protocol):
+    """What a cache records of one kernel."""
+
+    @property
+    def identity(self) -> Identity: ...
+    @property
+    def digest(self) -> bytes: ...
+    @property
+    def symbol(self) -> str: ...
+    @property
+    def blob_digest(self) -> str: ...
+    @property
+    def block_size(self) -> int: ...
+    @property
+    def arguments(self) -> ArgumentList: ...
+
+
+class NotServedError(RequestError):
+    """A kernel was asked to run a problem that it would compute wrongly; `reason` is the code of the serving rule."""
+
+    def __init__(self, identity: Identity, problem: ConvProblem, reason: str) -> None:
+        self.identity, self.problem, self.reason = identity, problem, reason
+        super().__init__(f"kernel {encode(identity)} does not serve the problem: {reason}: {explain(reason)}")
+
+
+def needs_no_kernel(problem: ConvProblem) -> bool:
+    """True when the reduction or the result is empty: an empty result is left alone, any other is zero."""
+    first, second, result = TENSORS[problem.direction]
+    return any(prod(tensor_shape(problem, name)) == 0 for name in (first, second, result))
+
+
+def empty_plan(arch: str, problem: ConvProblem) -> Plan:
+    """The plan of a problem that `needs_no_kernel`: a single fill step, or no step where the result is empty too."""
+    buffers = tensor_buffers(problem)
+    steps: tuple[Step, ...] = (Fill(buffers[2].name),) if buffers[2].nbytes else ()
+    return Plan(arch, problem, buffers, steps)
+
+
+def tensor_buffers(problem: ConvProblem) -> tuple[Buffer, ...]:
+    """The two operands and the result."""
+    buffers = []
+    for name, role in zip(TENSORS[problem.direction], ROLES, strict=True):
+        shape = tensor_shape(problem, name)
+        buffers.append(Buffer(name, role, problem.dtype, shape, prod(shape) * ELEM_BYTES[problem.dtype]))
+    return tuple(buffers)
+
+
+def make_plan(entry: KernelEntry, problem: ConvProblem) -> Plan:
+    """The plan that runs a problem on one kernel.
+
+    Raises `NotServedError` when the kernel does not serve the problem, and `PlanError` for a family without plans.
+    """
+    identity = entry.identity
+    if needs_no_kernel(problem):
+        return empty_plan(identity.arch, problem)
+    mask, codes = serves(IdentityTable.from_identities([identity]), problem)
+    if not mask[0]:
+        raise NotServedError(identity, problem, SERVING_REASONS[int(codes[0])])
+    if (identity.algorithm, identity.direction) != (IMPLICIT_GEMM, "fwd"):
+        raise PlanError(f"there are no launch plans for {identity.algorithm} {identity.direction} kernels")
+    return _forward(entry, problem)
+
+
+def _forward(entry: KernelEntry, problem: ConvProblem) -> Plan:
+    identity, extents = entry.identity, gemm_extents(problem)
+    grid = launch_grid(
+        gemm_m=extents.m,
+        gemm_n=extents.n,
+        tile_m=identity.tile_m,
+        tile_n=identity.tile_n,
+        groups=problem.groups,
+        slices=1,
+    )
+    buffers = tensor_buffers(problem)
+    pointers = {pointer: buffer.name for pointer, buffer in zip(POINTERS, buffers, strict=True)}
+    launch = _launch(entry, grid, pointers, argument_values(identity, problem))
+    return Plan(identity.arch, problem, buffers, (launch,))
+
+
+def _launch(entry: KernelEntry, grid: Dim3, pointers: Mapping[str, str], values: Mapping[str, int]) -> Launch:
+    """Bind every argument of a kernel; a missing or surplus name is an error here and not a shifted argument later."""
+    declared = entry.arguments
+    given = {*pointers, *values}
+    if given != set(declared.names):
+        missing, surplus = sorted(set(declared.names) - given), sorted(given - set(declared.names))
+        raise PlanError(f"kernel {entry.symbol}: arguments without a value {missing}, values without one {surplus}")
+    offsets = declared.offsets
+    arguments = tuple(
+        BoundArgument(a.name, a.kind, offsets[a.name], a.size, values.get(a.name), pointers.get(a.name))
+        for a in declared.arguments
+    )
+    return Launch(
+        identity=encode(entry.identity),
+        identity_digest=entry.digest.hex(),
+        code_object=entry.blob_digest,
+        symbol=entry.symbol,
+        grid=grid,
+        block=(entry.block_size, 1, 1),
+        dynamic_lds=0,
+        arguments=arguments,
+    )

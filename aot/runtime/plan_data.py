@@ -1,0 +1,216 @@
+"""A launch plan as plain data: everything a program needs to run one convolution, and nothing it has to work out.
+
+    plan    = format, problem, architecture, buffers, steps, partial sums, whether equal runs give equal bits
+    buffer  = name, role, dtype, shape, bytes, contents (tables only)
+    step    = fill   : set every byte of a buffer to one value
+            | launch : code object digest, symbol, grid, block, dynamic LDS, arguments
+    argument = name, kind, offset, size, and either a value or the name of the buffer whose address it is
+
+Steps run in order, each after the one before it has finished. Buffers with the role "workspace" belong to the plan
+and hold nothing before its first step; a buffer that has to be zero has a fill step that says so. Grids are in
+workgroups, blocks in work items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from cache_schema.arguments import Argument, ArgumentList
+from cache_schema.errors import RequestError
+from cache_schema.problem import ConvProblem
+
+FORMAT = "rocke-aot-plan/1"
+ROLES = ("input", "output", "workspace", "table")
+Dim3 = tuple[int, int, int]
+
+
+class PlanError(RequestError):
+    """Data that is not a launch plan, or a plan that cannot be run with what it was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Device memory that the plan names. `contents` are the int32 words of a table, None for all other roles."""
+
+    name: str
+    role: str
+    dtype: str
+    shape: tuple[int, ...]
+    nbytes: int
+    contents: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Set all bytes of a buffer."""
+
+    buffer: str
+    byte: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BoundArgument:
+    """One kernel argument: exactly one of `value` and `buffer` is set."""
+
+    name: str
+    kind: str
+    offset: int
+    size: int
+    value: int | None = None
+    buffer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel launch. Digests are hex; `dynamic_lds` is in bytes, on top of what the code object declares."""
+
+    identity: str
+    identity_digest: str
+    code_object: str
+    symbol: str
+    grid: Dim3
+    block: Dim3
+    dynamic_lds: int
+    arguments: tuple[BoundArgument, ...]
+
+    def argument_list(self) -> ArgumentList:
+        """Names and kinds of the arguments."""
+        return ArgumentList(tuple(Argument(argument.name, argument.kind) for argument in self.arguments))
+
+    def pack(self, addresses: Mapping[str, int]) -> bytes:
+        """The argument segment, with the address of every buffer filled in."""
+        values: dict[str, int] = {}
+        for argument in self.arguments:
+            if argument.buffer is not None:
+                if argument.buffer not in addresses:
+                    raise PlanError(f"buffer {argument.buffer!r} of argument {argument.name!r} has no address")
+                values[argument.name] = addresses[argument.buffer]
+            elif argument.value is not None:
+                values[argument.name] = argument.value
+        return self.argument_list().pack(values)
+
+
+Step = Fill | Launch
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One problem on one architecture.
+
+    `partial_sums` counts the f32 sums that are added up beyond the first where a reduction is split, for the error
+    bound; `deterministic` says that equal inputs give equal bits.
+    """
+
+    arch: str
+    problem: ConvProblem
+    buffers: tuple[Buffer, ...]
+    steps: tuple[Step, ...]
+    partial_sums: int = 0
+    deterministic: bool = True
+
+    def __post_init__(self) -> None:
+        names = [buffer.name for buffer in self.buffers]
+        if len(set(names)) != len(names):
+            raise PlanError(f"buffer names repeat: {', '.join(names)}")
+        for buffer in self.buffers:
+            if buffer.role not in ROLES or (buffer.contents is None) == (buffer.role == "table"):
+                raise PlanError(f"buffer {buffer.name!r}: role {buffer.role!r} and contents do not go together")
+        for step in self.steps:
+            used = (
+                [step.buffer] if isinstance(step, Fill) else [a.buffer for a in step.arguments if a.buffer is not None]
+            )
+            for name in used:
+                if name not in names:
+                    raise PlanError(f"a step names buffer {name!r}, which the plan does not have")
+
+    def buffer(self, name: str) -> Buffer:
+        """The buffer of this name."""
+        for buffer in self.buffers:
+            if buffer.name == name:
+                return buffer
+        raise PlanError(f"the plan has no buffer {name!r}")
+
+    @property
+    def output(self) -> Buffer:
+        """The one result."""
+        return next(buffer for buffer in self.buffers if buffer.role == "output")
+
+    @property
+    def zeroed(self) -> tuple[str, ...]:
+        """Buffers that a fill step sets before the first launch."""
+        return tuple(step.buffer for step in self.steps if isinstance(step, Fill))
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Device memory beyond the tensors of the problem."""
+        return sum(buffer.nbytes for buffer in self.buffers if buffer.role in ("workspace", "table"))
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """The launch steps in order."""
+        return tuple(step for step in self.steps if isinstance(step, Launch))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data that `from_json` turns back into an equal plan."""
+        return {
+            "format": FORMAT,
+            "arch": self.arch,
+            "problem": asdict(self.problem),
+            "deterministic": self.deterministic,
+            "partial_sums": self.partial_sums,
+            "workspace_bytes": self.workspace_bytes,
+            "buffers": [_without_none(asdict(buffer)) for buffer in self.buffers],
+            "steps": [_step_to_json(step) for step in self.steps],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Plan:
+        """Inverse of `to_json`; `PlanError` names what is missing or unknown."""
+        try:
+            if data["format"] != FORMAT:
+                raise PlanError(f"plan format {data['format']!r}; this program reads {FORMAT}")
+            return cls(
+                arch=str(data["arch"]),
+                problem=ConvProblem(**data["problem"]),
+                buffers=tuple(_buffer_from_json(buffer) for buffer in data["buffers"]),
+                steps=tuple(_step_from_json(step) for step in data["steps"]),
+                partial_sums=int(data["partial_sums"]),
+                deterministic=bool(data["deterministic"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise PlanError(f"not a launch plan: {type(error).__name__}: {error}") from error
+
+
+def _without_none(record: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if value is not None}
+
+
+def _step_to_json(step: Step) -> dict[str, Any]:
+    if isinstance(step, Fill):
+        return {"kind": "fill", **asdict(step)}
+    record = {"kind": "launch", **asdict(step)}
+    record["kernarg_bytes"] = step.argument_list().size
+    record["arguments"] = [_without_none(argument) for argument in record["arguments"]]
+    return record
+
+
+def _step_from_json(data: Mapping[str, Any]) -> Step:
+    record = {name: value for name, value in data.items() if name not in ("kind", "kernarg_bytes")}
+    if data["kind"] == "fill":
+        return Fill(**record)
+    if data["kind"] != "launch":
+        raise PlanError(f"step kind {data['kind']!r}; known: fill, launch")
+    known = {field.name for field in fields(BoundArgument)}
+    arguments = tuple(BoundArgument(**{k: v for k, v in a.items() if k in known}) for a in data["arguments"])
+    x, y, z = data["grid"]
+    bx, by, bz = data["block"]
+    return Launch(**{**record, "grid": (x, y, z), "block": (bx, by, bz), "arguments": arguments})
+
+
+def _buffer_from_json(data: Mapping[str, Any]) -> Buffer:
+    contents = data.get("contents")
+    return Buffer(
+        **{**data, "shape": tuple(data["shape"]), "contents": None if contents is None else tuple(map(int, contents))}
+    )

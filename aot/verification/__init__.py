@@ -1,0 +1,1 @@
+"""Proof that cached kernels compute what they claim: problems, runs, verdicts, evidence."""

@@ -21,6 +21,8 @@ class Flavor:
     buffer_layout: str
     rsrc_suffix: str
     num_records: Type
+    #: Function attribute that gives the whole register file to ordinary registers.
+    no_agprs: tuple[tuple[str, str], ...]
 
     @property
     def data_layout(self) -> str:
@@ -33,8 +35,8 @@ class Flavor:
 
 
 FLAVORS = {
-    "llvm20": Flavor("llvm20", "p8:128:128", "p1", I32),
-    "llvm22": Flavor("llvm22", "p8:128:128:128:48", "p8.p1", I64),
+    "llvm20": Flavor("llvm20", "p8:128:128", "p1", I32, (("amdgpu-no-agpr", ""),)),
+    "llvm22": Flavor("llvm22", "p8:128:128:128:48", "p8.p1", I64, (("amdgpu-agpr-alloc", "0"),)),
 }
 
 

@@ -128,6 +128,14 @@ def mfma(b: Builder, kind: Atom, left: Value, right: Value, accumulator: Value) 
     )
 
 
+def keep_in_agprs(b: Builder, value: Value) -> Value:
+    """The same value, defined in accumulation registers; emits no instruction.
+
+    The phis of loops and joins then stay there too: else the accumulators of a full register file are copied.
+    """
+    return b.effect(value.type, f'call {value.type} asm "", "=a,0"({value})')
+
+
 def sched_group_barrier(b: Builder, mask: int, count: int, group: int = 0) -> None:
     """Ask the scheduler for `count` instructions of a class next."""
     b.declare(_PREFIX + "sched.group.barrier", VOID, "i32 immarg, i32 immarg, i32 immarg")

@@ -55,7 +55,7 @@ def render(
         **attributes,
     }
     spelled = [f'"amdgpu-no-{name}"' for name in unused]
-    spelled += [f'"{name}"="{value}"' for name, value in sorted(function_attributes.items())]
+    spelled += [f'"{name}"="{value}"' if value else f'"{name}"' for name, value in sorted(function_attributes.items())]
     body = "\n".join(f"{block.label}:\n" + "\n".join(f"  {line}" for line in block.lines) for block in b.blocks)
     parts = [
         f'target datalayout = "{flavor.data_layout}"',

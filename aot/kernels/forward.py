@@ -18,13 +18,14 @@ from aot.ir.intrinsics import (
     OUT_OF_BOUNDS,
     buffer_resource,
     is_one,
+    keep_in_agprs,
     readfirstlane,
     set_priority,
     workgroup_id,
     workitem_id_x,
 )
 from aot.ir.lds import LdsPool
-from aot.ir.values import Value
+from aot.ir.values import Value, constant
 from aot.kernels import mainloop
 from aot.kernels.arguments import forward_arguments
 from aot.kernels.chunks import ChunkMap
@@ -39,6 +40,13 @@ from aot.kernels.swizzle import Swizzle, swizzle
 from aot.kernels.tile import Tile
 from cache_schema.identity import Identity
 from grids import geometry
+
+
+#: Accumulators of a lane that leave room in 256 ordinary registers for everything else.
+MAX_VGPR_ACCUMULATORS = 128
+#: Loop strength reduction adds address registers to loops that need none. Breaking accumulator phis into scalars makes
+#: the register allocator copy them every round.
+CODEGEN_OPTIONS = ("-disable-lsr", "-amdgpu-codegenprepare-break-large-phis=0")
 
 
 def emit_forward(identity: Identity, flavor: str) -> KernelSource:
@@ -79,11 +87,12 @@ class _Forward:
 
         def loop(kind: type[UniformStream] | type[GeneralStream]) -> list[Value]:
             stream = kind(b, args, operands)
-            return self._loop(stream, buffers, phase, a_chunks, b_chunks, thread, wave)
+            return self._pinned(self._loop(stream, buffers, phase, a_chunks, b_chunks, thread, wave))
 
         accumulators = if_else(
             b, is_one(b, args["uniform_taps"]), partial(loop, UniformStream), partial(loop, GeneralStream)
         )
+        accumulators = self._pinned(accumulators)
         if identity.pipeline == "compv4":
             set_priority(b, 0)
         self._store(accumulators, pool, thread, lane, wave_m, wave_n, first_m, first_n, group)
@@ -100,15 +109,13 @@ class _Forward:
             arguments=self.arguments,
             block_size=tile.threads,
             lds_bytes=pool.size,
-            codegen_options=("-disable-lsr",),
+            codegen_options=CODEGEN_OPTIONS,
         )
 
     # --- index maps --------------------------------------------------------------------------------------------------
 
     def _wave_place(self, wave: Value | None) -> tuple[Value, Value]:
         """First row and column of the wave in the tile; n is fastest over waves."""
-        from aot.ir.values import constant
-
         b, tile = self.b, self.tile
         number = constant(0) if wave is None else wave
         along_m, along_n = b.udiv_pow2(number, tile.warp_n), b.urem_pow2(number, tile.warp_n)
@@ -201,8 +208,6 @@ class _Forward:
         wave: Value | None,
     ) -> list[Value]:
         """The K loop of this pipeline."""
-        from aot.ir.values import constant
-
         b, identity, layout, tiles = self.b, self.identity, self.layout, self.args["k_tiles"]
         if identity.async_dma:
             number = constant(0) if wave is None else wave
@@ -251,6 +256,18 @@ class _Forward:
             staging, layout.c_offset == 0, output,
         )  # fmt: skip
 
+    @property
+    def _accumulates_in_agprs(self) -> bool:
+        """Whether the accumulators fill half of the register file and more; else they live in ordinary registers."""
+        lanes = self.tile.atom.accumulator.lanes * self.tile.fragments_m * self.tile.fragments_n
+        return lanes > MAX_VGPR_ACCUMULATORS
+
+    def _pinned(self, accumulators: list[Value]) -> list[Value]:
+        """The accumulators, kept where the matrix instructions want them."""
+        if not self._accumulates_in_agprs:
+            return accumulators
+        return [keep_in_agprs(self.b, value) for value in accumulators]
+
     def _attributes(self) -> dict[str, str]:
-        """Code generation hints."""
-        return {}
+        """Code generation hints: without accumulation registers, matrix instructions take ordinary ones."""
+        return {} if self._accumulates_in_agprs else dict(self.flavor.no_agprs)

@@ -46,7 +46,7 @@ from grids import geometry
 MAX_VGPR_ACCUMULATORS = 128
 #: Loop strength reduction adds address registers to loops that need none. Breaking accumulator phis into scalars makes
 #: the register allocator copy them every round.
-CODEGEN_OPTIONS = ("-disable-lsr", "-amdgpu-codegenprepare-break-large-phis=0")
+CODEGEN_OPTIONS = ("-disable-lsr", "-amdgpu-codegenprepare-break-large-phis=false")
 
 
 def emit_forward(identity: Identity, flavor: str) -> KernelSource:

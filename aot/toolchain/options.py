@@ -32,6 +32,8 @@ CODEGEN_OPTIONS: dict[str, CodegenOption] = {
         CodegenOption("disable-lsr", "false"),
         # MFMA keeps accumulators in VGPRs even where AGPRs are free.
         CodegenOption("amdgpu-mfma-vgpr-form", "false", first_major=21),
+        # Vector phis are split into scalars, which makes the register allocator copy accumulators every round.
+        CodegenOption("amdgpu-codegenprepare-break-large-phis", "true"),
         # The scalar IR passes before selection: GEP splitting, SLSR, GVN or early CSE, LICM.
         CodegenOption("amdgpu-scalar-ir-passes", "true"),
         # How the machine scheduler weighs occupancy against latency.

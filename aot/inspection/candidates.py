@@ -19,20 +19,20 @@ from grids.serving import SERVING_REASONS, serves
 
 #: Serving reason -> identity fields that decide it, for the breakdown of what was refused.
 DECIDING_FIELDS: dict[str, tuple[str, ...]] = {
-    "direction": ("direction",),
-    "grouped": ("grouped",),
-    "group_merge": ("group_merge",),
-    "width_a": ("vector_size_a",),
-    "width_b": ("vector_size_b",),
-    "width_c": ("vector_size_c",),
-    "async_chunk": ("async_chunk_a", "async_chunk_b"),
-    "filter": ("filter_h", "filter_w"),
-    "stride": ("stride_h", "stride_w"),
-    "dilation": ("dilation_h", "dilation_w"),
-    "pad": ("pad_h", "pad_w"),
-    "channels": ("cpg", "kpg"),
-    "sub_gemms": ("max_sub_gemms", "tile_m", "tile_n"),
-    "grid": ("tile_m", "tile_n"),
+    "S_direction": ("direction",),
+    "S_grouped": ("grouped",),
+    "S_group_merge": ("group_merge",),
+    "S_width_a": ("vector_size_a",),
+    "S_width_b": ("vector_size_b",),
+    "S_width_c": ("vector_size_c",),
+    "S_async_chunk": ("async_chunk_a", "async_chunk_b"),
+    "S_filter": ("filter_h", "filter_w"),
+    "S_stride": ("stride_h", "stride_w"),
+    "S_dilation": ("dilation_h", "dilation_w"),
+    "S_pad": ("pad_h", "pad_w"),
+    "S_channels": ("cpg", "kpg"),
+    "S_sub_gemms": ("max_sub_gemms", "tile_m", "tile_n"),
+    "S_grid": ("tile_m", "tile_n"),
 }
 
 

@@ -1,0 +1,30 @@
+"""What tests of several rooms share: a toolchain and a small real cache, made once per run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aot.toolchain import Toolchain, find_toolchain
+from tests.aot.small_cache import sample_identities, write_small_cache
+
+
+@pytest.fixture(scope="session")
+def local_toolchain() -> Toolchain:
+    """What this machine compiles with by default."""
+    return find_toolchain()
+
+
+@pytest.fixture(scope="session")
+def small_cache(tmp_path_factory: pytest.TempPathFactory, local_toolchain: Toolchain) -> Path:
+    """Five forward kernels for gfx950 and two rejected candidates."""
+    path = tmp_path_factory.mktemp("small") / "gfx950-bf16.rocke"
+    return write_small_cache(path, local_toolchain, sample_identities())
+
+
+@pytest.fixture(scope="session")
+def small_cache_gfx942(tmp_path_factory: pytest.TempPathFactory, local_toolchain: Toolchain) -> Path:
+    """The same kernels for gfx942."""
+    path = tmp_path_factory.mktemp("small") / "gfx942-bf16.rocke"
+    return write_small_cache(path, local_toolchain, sample_identities("gfx942"))

@@ -1,14 +1,27 @@
-"""What the farm's unit reports: plain data between workers, parent and store."""
+"""What the farm's unit takes and reports: plain data between workers, parent and store."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 
+from aot.toolchain.toolchain import Toolchain
 from cache_schema.arguments import ArgumentList
+from cache_schema.outcome import OutcomeKind
+from cache_schema.table import IdentityTable
 
 # In the order of a kernel's life. "claim" is the wait for the parent's answer; parse and passes are part of compiling.
 STAGES = ("emission", "claim", "codegen", "link", "read", "parse", "passes")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Work for one call of the unit. `rows[i]` is the caller's number of `identities.row(i)`."""
+
+    rows: tuple[int, ...]
+    identities: IdentityTable
+    toolchain: Toolchain
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +73,29 @@ class UnitResult:
 
 #: May this worker compile the kernel of this row? No, when its key is compiled already or by somebody else.
 Claim = Callable[[int, Emission], bool]
+
+
+class Origin(Enum):
+    """Where a code object lies until the cache file is written."""
+
+    JOURNAL = "journal"  # at this byte
+    PREVIOUS = "previous"  # in the cache file of the last build, under this entry
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCode:
+    """A finished code object and where to find its bytes."""
+
+    origin: Origin
+    facts: Facts
+    sha256: bytes
+    position: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lapse:
+    """Why something is missing: FAILED or TIMED_OUT, and the message."""
+
+    kind: OutcomeKind
+    detail: str

@@ -16,13 +16,15 @@ import fcntl
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from enum import IntEnum
 from pathlib import Path
+from typing import Any
 
 from aot.farm.journal import Journal, JournalError, Record
-from aot.farm.results import Compiled, Emission, Facts
+from aot.farm.results import Compiled, Emission, Facts, Lapse, Origin, StoredCode
 from cache_schema.arguments import ArgumentList
 from cache_schema.errors import DeliveryError, RequestError
 from cache_schema.outcome import OutcomeKind
@@ -39,24 +41,6 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class StoredCode:
-    """Where a code object lies in the journal."""
-
-    facts: Facts
-    sha256: bytes
-    offset: int
-    length: int
-
-
-@dataclass(frozen=True, slots=True)
-class Lapse:
-    """Why something is missing: FAILED or TIMED_OUT, and the message."""
-
-    kind: OutcomeKind
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
 class Recovery:
     """Who is told what an earlier run left behind, in the order in which it happened."""
 
@@ -68,7 +52,7 @@ class Recovery:
 class Store:
     """An open working store; one process at a time has it."""
 
-    def __init__(self, folder: Path, session: dict[str, str], recovery: Recovery) -> None:
+    def __init__(self, folder: Path, session: dict[str, Any], recovery: Recovery) -> None:
         """Open or create. Raises RequestError for an unusable folder, DeliveryError when another build has it."""
         self.folder = folder
         self._session = session
@@ -76,11 +60,12 @@ class Store:
         self._argument_lists: list[ArgumentList] = []
         self._argument_number: dict[ArgumentList, int] = {}
         self._current = False
+        self.seconds = 0.0  # spent writing
         self._lock = _lock(folder)
         try:
             self._journal = Journal(folder / "journal", self._recover)
             if not self._current:
-                self._journal.append(Kind.SESSION, session)
+                self._append(Kind.SESSION, session)
         except BaseException:
             os.close(self._lock)
             raise
@@ -93,7 +78,9 @@ class Store:
             case Kind.ARGUMENTS:
                 self._number(ArgumentList.from_json(meta["list"]))
             case Kind.CODE:
-                place = StoredCode(Facts(*meta["facts"]), meta["sha256"], record.data_offset, record.data_length)
+                place = StoredCode(
+                    Origin.JOURNAL, Facts(*meta["facts"]), meta["sha256"], record.data_offset, record.data_length
+                )
                 self._recovery.code(meta["key"], place)
             case Kind.EMITTED if self._current:
                 emission = Emission(meta["key"], self._argument_lists[meta["arguments"]], meta["block"])
@@ -104,26 +91,26 @@ class Store:
     def put_emission(self, digest: bytes, emission: Emission) -> None:
         number = self._argument_number.get(emission.arguments)
         if number is None:
-            self._journal.append(Kind.ARGUMENTS, {"list": emission.arguments.to_json()})
+            self._append(Kind.ARGUMENTS, {"list": emission.arguments.to_json()})
             number = self._number(emission.arguments)
         meta = {"row": digest, "key": emission.key, "arguments": number, "block": emission.block_size}
-        self._journal.append(Kind.EMITTED, meta)
+        self._append(Kind.EMITTED, meta)
 
     def put_code(self, key: bytes, made: Compiled) -> StoredCode:
         sha256 = hashlib.sha256(made.code).digest()
         meta = {"key": key, "facts": astuple(made.facts), "sha256": sha256}
-        offset = self._journal.append(Kind.CODE, meta, made.code)
-        return StoredCode(made.facts, sha256, offset, len(made.code))
+        offset = self._append(Kind.CODE, meta, made.code)
+        return StoredCode(Origin.JOURNAL, made.facts, sha256, offset, len(made.code))
 
     def put_failure(self, digest: bytes, key: bytes, lapse: Lapse) -> None:
         meta = {"row": digest, "key": key, "kind": int(lapse.kind), "detail": lapse.detail}
-        self._journal.append(Kind.FAILED, meta)
+        self._append(Kind.FAILED, meta)
 
     def code(self, place: StoredCode) -> bytes:
         """A code object, checked; JournalError if the disk gave something else."""
-        code = self._journal.read(place.offset, place.length)
+        code = self._journal.read(place.position, place.length)
         if hashlib.sha256(code).digest() != place.sha256:
-            raise JournalError(f"{self._journal.path}: damaged at byte {place.offset}; remove {self.folder}")
+            raise JournalError(f"{self._journal.path}: damaged at byte {place.position}; remove {self.folder}")
         return code
 
     def sync(self) -> None:
@@ -140,6 +127,12 @@ class Store:
         self._journal.close()
         shutil.rmtree(self.folder)  # under the lock
         self.close()
+
+    def _append(self, kind: Kind, meta: dict[str, Any], data: bytes = b"") -> int:
+        started = time.perf_counter()
+        offset = self._journal.append(kind, meta, data)
+        self.seconds += time.perf_counter() - started
+        return offset
 
     def _number(self, arguments: ArgumentList) -> int:
         self._argument_lists.append(arguments)

@@ -1,0 +1,63 @@
+"""Exit codes and error lines, in one place.
+
+    0    all that was asked for is there
+    1    something that was asked for was not delivered: a kernel failed or timed out, a file is damaged, the disk is
+         full, no toolchain compiles for the target (`DeliveryError`)
+    2    the request itself is wrong, nothing was done, and the same request always fails: unknown name, bad option,
+         unusable folder or file (`RequestError`, click's usage errors)
+    128+n  stopped by signal n; what was built is kept
+
+An error is one line: `rocke-aot: error: <what, where, what to do>`.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+
+import click
+
+from aot.farm.interrupt import BuildInterruptedError
+from cache_schema.errors import RequestError, RockeAotError
+
+OK = 0
+NOT_DELIVERED = 1
+BAD_REQUEST = 2
+_SIGNALLED = 128
+
+
+def guarded(run: Callable[[], object]) -> int:
+    """Run a command; its exit code, after one line on stderr if there is something to say.
+
+    A command ends with another code than 0 by returning it.
+    """
+    try:
+        result = run()
+        sys.stdout.flush()
+        return result if isinstance(result, int) else OK
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as error:
+        return _fail(BAD_REQUEST, error.format_message(), _usage(error))
+    except BuildInterruptedError as error:
+        return _fail(_SIGNALLED + error.signal_number, str(error))
+    except RockeAotError as error:
+        return _fail(BAD_REQUEST if isinstance(error, RequestError) else NOT_DELIVERED, str(error))
+    except (KeyboardInterrupt, click.Abort):
+        return _fail(_SIGNALLED + signal.SIGINT, "stopped")
+    except BrokenPipeError:
+        # The reader of our output has enough (head, less). Nothing more can be written, not even at exit.
+        sys.stdout = None
+        return _SIGNALLED + signal.SIGPIPE
+
+
+def _usage(error: click.ClickException) -> str:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"; see `{context.command_path} --help`" if context else ""
+
+
+def _fail(code: int, message: str, advice: str = "") -> int:
+    line = " ".join(message.split()).rstrip(".")
+    print(f"rocke-aot: error: {line}{advice}", file=sys.stderr)
+    return code

@@ -1,0 +1,262 @@
+"""One command's work: enumerate, compile what is missing, and write one cache file per data type.
+
+What need not be done again, from the cheapest down: nothing, if the file is what would be written; no emission, if
+sources and toolchain are unchanged; no compilation, if the content key is known to the last cache file or to the
+working store of a build that was stopped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aot.farm.admission import admit
+from aot.farm.cgroup import allowance
+from aot.farm.collector import Collector
+from aot.farm.interrupt import StopFlag
+from aot.farm.packing import full_ledger, pack
+from aot.farm.pool import Pool, UnitFunction, Work
+from aot.farm.previous import Previous, sizes
+from aot.farm.progress import Progress, Silent
+from aot.farm.results import Chunk, Emission, Lapse
+from aot.farm.selection import GridScope, Selection, select
+from aot.farm.sources import sources_digest
+from aot.farm.store import Recovery, Store
+from aot.farm.summary import CacheSummary
+from aot.farm.units import build_chunk
+from aot.kernels import builders
+from aot.toolchain.toolchain import Toolchain
+from cache_schema.cache_format import SUFFIX
+from cache_schema.errors import CacheError, DeliveryError, RequestError
+from cache_schema.label import encode
+
+DEFAULT_TIME_LIMIT_SECONDS = 120.0
+#: A loss of power costs at most this much work; kill -9 costs none.
+_SYNC_SECONDS = 15.0
+_FAILURES_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRequest:
+    """What to build, with what, and where to. `jobs` 0 means every CPU allowed."""
+
+    scope: GridScope
+    dtypes: tuple[str, ...]
+    toolchain: Toolchain
+    out: Path
+    jobs: int = 0
+    time_limit: float = DEFAULT_TIME_LIMIT_SECONDS  # seconds per kernel
+    retry_failed: bool = False
+    replace: bool = False  # give up kernels of the file that are not asked for
+    unit: UnitFunction | None = None  # in place of `units.build_chunk`
+    provenance: dict[str, Any] = field(default_factory=dict)  # what else has to be equal for files to be equal
+
+
+def build(request: BuildRequest, progress: Progress | None = None, stop: StopFlag | None = None) -> list[CacheSummary]:
+    """Build every data type in turn.
+
+    Raises RequestError for a request that cannot be served, DeliveryError when nothing at all comes out,
+    BuildInterruptedError when told to stop; failures of single kernels are in the summaries and in the files' ledgers.
+    """
+    stop, progress = stop or StopFlag(), progress or Silent()
+    _make_folder(request.out)
+    workers = admit(request.jobs, allowance()).workers
+    try:
+        with Pool(workers, time_limit=request.time_limit, stop=stop) as pool:
+            return [_Build(request, dtype, pool, progress, stop).run() for dtype in dict.fromkeys(request.dtypes)]
+    finally:
+        progress.close()
+
+
+class _Build:
+    """One cache file on its way."""
+
+    def __init__(self, request: BuildRequest, dtype: str, pool: Pool, progress: Progress, stop: StopFlag) -> None:
+        self._request, self._dtype, self._pool = request, dtype, pool
+        self._progress, self._stop = progress, stop
+        shard = request.scope.shard
+        name = f"{request.scope.arch}-{dtype}" + (f"-{shard[0]}of{shard[1]}" if shard else "")
+        self._path = request.out / f"{name}{SUFFIX}"
+        self._folder = request.out / f".build-{name}"
+        toolchain = request.toolchain
+        self._provenance = {
+            **request.provenance,
+            "sources": sources_digest(),
+            "toolchain": {
+                "llvm": toolchain.llvm_version,
+                "flavor": toolchain.flavor,
+                "linker": toolchain.linker_version,
+                "compiler_digest": toolchain.compiler_digest,
+            },
+        }
+        self._summary = CacheSummary(request.scope.arch, dtype, self._path, workers=pool.size)
+
+    def run(self) -> CacheSummary:
+        """Bring the file to what was asked for, with as little work as possible."""
+        started = time.perf_counter()
+        selection = select(_scope(self._request), self._dtype)
+        if self._request.unit is None:
+            _refuse_unbuildable(selection)
+        self._summary.rejected, self._summary.identities = len(selection.rejected), len(selection.table)
+        self._summary.stages["enumerate"] = time.perf_counter() - started
+        try:
+            self._with_previous(selection)
+        except CacheError as error:
+            # A damaged file has nothing to say; what the working store has is kept.
+            self._summary.notes.append(f"the previous cache was not used: {error}")
+            self._deliver(selection, None)
+        self._summary.bytes = self._path.stat().st_size
+        self._summary.seconds = time.perf_counter() - started
+        return self._summary
+
+    def _with_previous(self, selection: Selection) -> None:
+        if not self._path.exists():
+            self._deliver(selection, None)
+            return
+        with closing(Previous(self._path)) as previous:
+            if not self._request.replace:
+                _refuse_to_shrink(self._path, previous, selection)
+            if previous.provenance == self._provenance and previous.is_current(selection):
+                self._summary.reused = len(selection.table)
+                self._untouched(previous)
+                self._remove_leftovers()
+            else:
+                self._deliver(selection, previous)
+
+    def _deliver(self, selection: Selection, previous: Previous | None) -> None:
+        collector = Collector(selection.digests, previous.code if previous else lambda _: None)
+        with closing(self._open_store(selection, collector, previous)) as store:
+            self._compile(selection, collector, store)
+            counts = collector.recount()
+            summary = self._summary
+            summary.built, summary.duplicates, summary.reused = counts.built, counts.duplicates, counts.reused
+            summary.failed, summary.timed_out = counts.failed, counts.timed_out
+            summary.failures = {
+                encode(selection.table.row(row)): lapse.detail
+                for (row, lapse), _ in zip(collector.lapses(), range(_FAILURES_SHOWN), strict=False)
+            }
+            summary.stages |= {**collector.seconds, "store": store.seconds}
+            if not collector.delivered().any():
+                first = next(iter(summary.failures.items()))
+                raise DeliveryError(f"nothing was built: {counts.settled} kernels failed, first {first[0]}: {first[1]}")
+            self._pack(selection, collector, store, previous)
+            store.remove()
+
+    def _open_store(self, selection: Selection, collector: Collector, previous: Previous | None) -> Store:
+        """The working store, with everything that earlier runs knew told to the collector."""
+        row_of = {digest.tobytes(): row for row, digest in enumerate(selection.digests)}
+        keep_failures = not self._request.retry_failed
+
+        def emitted(digest: bytes, emission: Emission) -> None:
+            if (row := row_of.get(digest)) is not None:
+                collector.recall_emission(row, emission)
+
+        def failed(digest: bytes, key: bytes, lapse: Lapse) -> None:
+            row = row_of.get(digest)
+            if row is not None and keep_failures:
+                collector.recall_lapse(row, key, lapse)
+
+        if previous and previous.provenance == self._provenance:
+            for digest, emission in previous.emissions():
+                emitted(digest, emission)
+            for digest, lapse in previous.lapses():
+                failed(digest, b"", lapse)
+        session = {"arch": self._request.scope.arch, **self._provenance}
+        store = Store(self._folder, session, Recovery(emitted, collector.recall_code, failed))
+        for leftover in self._path.parent.glob(f".{self._path.name}.*.tmp"):  # of a killed writer; we have the lock
+            leftover.unlink(missing_ok=True)
+        collector.write_to(store)
+        return store
+
+    def _compile(self, selection: Selection, collector: Collector, store: Store) -> None:
+        pending = collector.pending()
+        before = collector.recount().settled
+        self._progress.stage(f"{self._request.scope.arch} {self._dtype}", len(pending))
+        synced = time.monotonic()
+
+        def tick() -> None:
+            nonlocal synced
+            self._progress.advance(collector.counts.settled - before, collector.counts)
+            if time.monotonic() - synced > _SYNC_SECONDS:
+                store.sync()
+                synced = time.monotonic()
+
+        def payload_of(rows: Sequence[int]) -> Chunk:
+            return Chunk(tuple(rows), selection.table.take(np.asarray(rows)), self._request.toolchain)
+
+        started = time.perf_counter()
+        if len(pending):
+            self._pool.run(Work(self._request.unit or build_chunk, payload_of, pending.tolist()), collector, tick)
+            store.sync()
+        self._summary.stages["compile_wall"] = time.perf_counter() - started
+
+    def _pack(self, selection: Selection, collector: Collector, store: Store, previous: Previous | None) -> None:
+        if previous and self._is_current(selection, collector, previous):
+            self._untouched(previous)
+            return
+        started = time.perf_counter()
+        self._summary.sha256 = pack(
+            self._path,
+            (self._request.scope.arch, self._dtype),
+            selection,
+            collector,
+            (store, previous),
+            self._provenance,
+            self._pool.size,
+            self._stop,
+        )
+        self._summary.stages["pack"] = time.perf_counter() - started
+
+    def _is_current(self, selection: Selection, collector: Collector, previous: Previous) -> bool:
+        """With failures on record the file can only be compared once these are recalled."""
+        digests = selection.digests[collector.delivered()]
+        delivered = Selection(selection.table, digests, full_ledger(selection, collector))
+        return previous.provenance == self._provenance and previous.is_current(delivered)
+
+    def _untouched(self, previous: Previous) -> None:
+        self._summary.sha256 = previous.sha256()
+        self._summary.changed = False
+
+    def _remove_leftovers(self) -> None:
+        """A build that was killed after writing the file has not removed its working store."""
+        if self._folder.exists():
+            Store(self._folder, {}, Recovery(lambda *_: None, lambda *_: None, lambda *_: None)).remove()
+
+
+def _scope(request: BuildRequest) -> GridScope:
+    """Without a direction or family named, everything that there is a kernel builder for."""
+    if request.scope.directions or request.scope.families or request.unit:
+        return request.scope
+    return replace(request.scope, directions=tuple(sorted({direction for direction, _ in builders()})))
+
+
+def _refuse_unbuildable(selection: Selection) -> None:
+    known = builders()
+    for direction, algorithm in sizes(selection.table):
+        if (direction, algorithm) not in known:
+            names = ", ".join(sorted({name for name, _ in known}))
+            raise RequestError(f"no kernel builder for {direction} {algorithm} yet; name --direction, of: {names}")
+
+
+def _refuse_to_shrink(path: Path, previous: Previous, selection: Selection) -> None:
+    """A request that would throw away most of a file is more likely a mistake than a wish."""
+    asked = sizes(selection.table)
+    for (direction, algorithm), count in previous.sizes().items():
+        if 2 * asked[direction, algorithm] < count:
+            raise RequestError(
+                f"{path} holds {count} kernels of {direction} {algorithm} and this request asks for "
+                f"{asked[direction, algorithm]}; choose another --out, or give them up with --replace"
+            )
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RequestError(f"cannot write to {out}: {error.strerror}; choose another --out") from error

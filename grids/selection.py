@@ -56,8 +56,14 @@ def shard(table: IdentityTable, index: int, count: int) -> IdentityTable:
         raise RequestError(f"shard {index}/{count} does not exist; shards are 1/N to N/N")
     if count == 1:
         return table
-    prefix = np.ascontiguousarray(table_digests(table)[:, :4]).view(">u4")[:, 0].astype(np.uint64)
-    return table.take((prefix * np.uint64(count)) >> np.uint64(32) == index - 1)
+    return table.take(in_shard(table_digests(table), index, count))
+
+
+def in_shard(digests: npt.NDArray[np.uint8], index: int, count: int) -> npt.NDArray[np.bool_]:
+    """Which of these digests, shape (rows, 20), lie in the range of shard `index` of `count`."""
+    prefix = np.ascontiguousarray(digests[:, :4]).view(">u4")[:, 0].astype(np.uint64)
+    mask: npt.NDArray[np.bool_] = (prefix * np.uint64(count)) >> np.uint64(32) == index - 1
+    return mask
 
 
 def _digest_order(digests: npt.NDArray[np.uint8]) -> Index:

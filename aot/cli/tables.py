@@ -54,7 +54,12 @@ def bytes_text(count: int | float) -> str:
 
 
 def histogram(title: str, bins: Sequence[tuple[str, int]], indent: int = 2) -> str:
-    """Counts per bin with bars in proportion to the largest."""
-    most = max((count for _, count in bins), default=0)
-    rows = [(label, count, "#" * -(-count * BAR_WIDTH // most) if most else "") for label, count in bins]
-    return table((title, "kernels", ""), rows, indent)
+    """Counts per bin with bars in proportion to the largest; empty bins at both ends are left out."""
+    filled = [place for place, (_, count) in enumerate(bins) if count]
+    if not filled:
+        return ""
+    most = max(count for _, count in bins)
+    shown = bins[filled[0] : filled[-1] + 1]
+    return table(
+        (title, "kernels", ""), [(label, count, "#" * -(-count * BAR_WIDTH // most)) for label, count in shown], indent
+    )

@@ -1,0 +1,124 @@
+"""`rocke-aot plan`: everything another program needs to launch a kernel of a cache."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from aot.cli.problem_options import ProblemRequest, problem_options, problem_text
+from aot.cli.tables import bytes_text, pairs, table
+from aot.inspection.candidates import best_candidate
+from aot.inspection.resolve import resolve
+from aot.runtime.plan import empty_plan, make_plan, needs_no_kernel
+from aot.runtime.plan_data import Fill, Launch, Plan
+from cache_schema.cache_reader import Cache
+from cache_schema.errors import RequestError
+from cache_schema.label import encode
+from cache_schema.problem import ConvProblem
+
+CODE_OBJECT_SUFFIX = ".co"
+
+
+@click.command("plan")
+@click.argument("path", metavar="CACHE")
+@click.option("--identity", metavar="LABEL|DIGEST", help="Use this kernel.  [default: the one with the best estimate]")
+@click.option("--extract", metavar="DIR", help="Write the code objects there, named by their SHA-256.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@problem_options
+def command(
+    path: str, identity: str | None, extract: str | None, as_json: bool, problem_request: ProblemRequest
+) -> None:
+    """Print the launch plan of a problem: steps, grids, arguments, buffers, and what to zero first.
+
+    \b
+    Examples:
+      rocke-aot plan CACHE --n 8 --c 64 --h 56 --w 56 --k 64 --y 3 --x 3 --pad 1
+      rocke-aot plan CACHE --problem "convbfp16 -n 8 -c 64 -H 56 -W 56 -k 64 -y 1 -x 1 -F 1" --extract out --json
+    """
+    with Cache.open(path) as cache:
+        problem = problem_request.one(cache.dtype, cache.table.vocab["direction"])
+        plan = _plan(cache, problem, identity)
+        files = _extract(cache, plan, Path(extract)) if extract is not None else {}
+    if as_json:
+        click.echo(json.dumps({**plan.to_json(), "code_object_files": files}, indent=2))
+    else:
+        click.echo(_text(plan, files))
+
+
+def _plan(cache: Cache, problem: ConvProblem, identity: str | None) -> Plan:
+    if identity is None:
+        if needs_no_kernel(problem):
+            return empty_plan(cache.arch, problem)
+        return make_plan(cache.entry(best_candidate(cache, problem)), problem)
+    wanted = resolve(cache, identity)
+    number = cache.find_identity(wanted)
+    if number is None:
+        raise RequestError(f"{cache.path} has no kernel for {encode(wanted)}; `inspect --why` tells what became of it")
+    return make_plan(cache.entry(number), problem)
+
+
+def _extract(cache: Cache, plan: Plan, folder: Path) -> dict[str, str]:
+    """Write each code object of the plan once; the files by digest."""
+    files = {}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for launch in plan.launches:
+            number = cache.find(bytes.fromhex(launch.identity_digest))
+            assert number is not None
+            file = folder / f"{launch.code_object}{CODE_OBJECT_SUFFIX}"
+            file.write_bytes(cache.code_object(number))
+            files[launch.code_object] = str(file)
+    except OSError as error:
+        raise RequestError(f"cannot write code objects to {folder}: {error.strerror or error}") from error
+    return files
+
+
+def _text(plan: Plan, files: dict[str, str]) -> str:
+    buffers = [
+        (b.name, b.role, b.dtype, " x ".join(map(str, b.shape)), b.nbytes, "yes" if b.name in plan.zeroed else "")
+        for b in plan.buffers
+    ]
+    sections = [
+        f"{problem_text(plan.problem)} on {plan.arch}",
+        pairs(
+            [
+                ("steps", len(plan.steps)),
+                ("workspace", bytes_text(plan.workspace_bytes)),
+                ("equal runs give equal bits", plan.deterministic),
+            ]
+        ),
+        "\nbuffers",
+        table(("name", "role", "dtype", "shape", "bytes", "zero first"), buffers),
+    ]
+    for number, step in enumerate(plan.steps, 1):
+        if isinstance(step, Fill):
+            sections.append(f"\nstep {number}: fill buffer {step.buffer} with bytes {step.byte:#04x}")
+        else:
+            sections += [f"\nstep {number}: launch", _launch_text(step, files)]
+    if not plan.steps:
+        sections.append("\nnothing to do: the result is empty")
+    return "\n".join(sections)
+
+
+def _launch_text(launch: Launch, files: dict[str, str]) -> str:
+    facts: list[tuple[str, object]] = [
+        ("kernel", launch.identity),
+        ("digest", launch.identity_digest),
+        ("code object", launch.code_object),
+    ]
+    if launch.code_object in files:
+        facts.append(("file", files[launch.code_object]))
+    facts += [
+        ("symbol", launch.symbol),
+        ("grid", " x ".join(map(str, launch.grid)) + " workgroups"),
+        ("block", " x ".join(map(str, launch.block)) + " threads"),
+        ("dynamic LDS", f"{launch.dynamic_lds} bytes"),
+        ("arguments", f"{launch.argument_list().size} bytes"),
+    ]
+    rows = [
+        (a.offset, a.size, a.kind, a.name, f"address of {a.buffer}" if a.buffer is not None else str(a.value))
+        for a in launch.arguments
+    ]
+    return pairs(facts) + "\n" + table(("offset", "size", "kind", "argument", "value"), rows, indent=4)

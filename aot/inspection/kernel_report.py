@@ -1,0 +1,84 @@
+"""One kernel of a cache: what it is, what it needs, what its loops are made of."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from aot.inspection.hot_loop import KernelStatistics, kernel_statistics
+from aot.inspection.occupancy import Occupancy, occupancy
+from aot.toolchain import Instruction, Toolchain, disassemble
+from cache_schema.cache_reader import Cache, Entry
+from cache_schema.identity import FIELD_DEFAULT, FIELDS, Identity
+from cache_schema.label import encode
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """One entry, read from its code object."""
+
+    entry: Entry
+    occupancy: Occupancy
+    statistics: KernelStatistics
+    instructions: tuple[Instruction, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data without the instructions."""
+        entry = self.entry
+        offsets = entry.arguments.offsets
+        return {
+            "label": encode(entry.identity),
+            "digest": entry.digest.hex(),
+            "identity": asdict(entry.identity),
+            "symbol": entry.symbol,
+            "content_key": entry.content_key,
+            "code_object": entry.blob_digest,
+            "code_bytes": entry.code_bytes,
+            "resources": {
+                "block_size": entry.block_size,
+                "vgprs": entry.vgprs,
+                "agprs": entry.agprs,
+                "sgprs": entry.sgprs,
+                "lds_bytes": entry.lds_bytes,
+                "scratch_bytes": entry.scratch_bytes,
+                "vgpr_spills": entry.spills[0],
+                "sgpr_spills": entry.spills[1],
+                "waves_per_simd": self.occupancy.waves_per_simd,
+                "workgroups_per_cu": self.occupancy.workgroups_per_cu,
+                "occupancy_limit": self.occupancy.limit,
+            },
+            "arguments": [
+                {"name": a.name, "kind": a.kind, "offset": offsets[a.name], "size": a.size}
+                for a in entry.arguments.arguments
+            ],
+            "statistics": self.statistics.to_json(),
+        }
+
+    def listing(self) -> list[str]:
+        """The disassembly, one instruction per line; loops with matrix instructions are marked in the margin."""
+        hot = self.statistics.hot_loop
+        lines = []
+        for instruction in self.instructions:
+            inside = [loop for loop in self.statistics.loops if loop.address <= instruction.address < loop.end_address]
+            mark = "#" if hot is not None and hot in inside else "|" if inside else " "
+            lines.append(f"{mark} {instruction.address:6x}  {instruction.mnemonic:<32} {instruction.operands}".rstrip())
+        return lines
+
+
+def report_kernel(cache: Cache, number: int, toolchain: Toolchain | None = None) -> KernelReport:
+    """Decode and disassemble one entry.
+
+    Raises CacheError for a damaged code object and ToolchainMissingError where there is no disassembler.
+    """
+    entry = cache.entry(number)
+    instructions = tuple(disassemble(toolchain, cache.code_object(number)))
+    held = occupancy(
+        cache.arch, vgprs=entry.vgprs, sgprs=entry.sgprs, lds_bytes=entry.lds_bytes, block_size=entry.block_size
+    )
+    return KernelReport(entry, held, kernel_statistics(instructions), instructions)
+
+
+def set_fields(identity: Identity) -> list[tuple[str, str | int | bool]]:
+    """Fields that are not at their default, in declaration order."""
+    values = [(name, getattr(identity, name)) for name in FIELDS]
+    return [(name, value) for name, value in values if name not in FIELD_DEFAULT or value != FIELD_DEFAULT[name]]

@@ -91,9 +91,11 @@ def sample(entries: int = 150, rejected: int = 90, code_bytes: int = 400, seed: 
             )
         )
     kinds = np.full(rejected, OutcomeKind.REJECTED, dtype=np.uint8)
-    kinds[:2] = OutcomeKind.FAILED, OutcomeKind.TIMED_OUT
     reasons = np.arange(rejected) % 2
-    reasons[:2] = 2
-    details = {0: "error: no such intrinsic", 1: "30 s"}
+    details: dict[int, str] = {}
+    if rejected >= 2:
+        kinds[:2] = OutcomeKind.FAILED, OutcomeKind.TIMED_OUT
+        reasons[:2] = 2
+        details = {0: "error: no such intrinsic", 1: "30 s"}
     ledger = Ledger.of(geometry(rejected, entries), kinds, reasons, REASONS, details)
     return Sample(geometry(entries), records, blobs, ledger)

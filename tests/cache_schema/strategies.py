@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from cache_schema.identity import FIELD_KIND, FIELDS, Identity
+
+#: The same examples on every run, and no complaint when the machine is busy.
+STEADY = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 #: Names from the grids, and any text at all, so that no character is special by accident.

@@ -15,7 +15,7 @@ from cache_schema.digest import CHUNK_ROWS, DIGEST_BYTES, identity_digest, table
 from cache_schema.identity import Identity
 from cache_schema.table import IdentityTable
 from tests.cache_schema.samples import geometry
-from tests.cache_schema.strategies import identities
+from tests.cache_schema.strategies import STEADY, identities
 
 FORWARD = Identity(
     "gfx950", "fwd", "implicit_gemm", "bf16", "bf16", "bf16",
@@ -52,7 +52,7 @@ def test_record_is_as_described() -> None:
     assert identity_digest(FORWARD) == hashlib.sha256(b"".join(parts)).digest()[:20]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(STEADY, max_examples=60)
 @given(st.lists(identities(), max_size=5))
 def test_bulk_equals_single(given_identities: list[Identity]) -> None:
     """Row i of `table_digests` is `identity_digest` of row i, whatever the identities."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cache_schema.baseline import baseline
 from cache_schema.identity import FIELD_KIND, FIELDS, Identity
 from cache_schema.label import TAGS, LabelError, decode, encode
-from tests.cache_schema.strategies import identities
+from tests.cache_schema.strategies import STEADY, identities
 from tests.cache_schema.test_digest import DIRECT, FORWARD
 
 GOLDEN = {
@@ -30,7 +30,7 @@ GOLDEN = {
 }
 
 
-@settings(max_examples=400, deadline=None)
+@settings(STEADY, max_examples=400)
 @given(identities())
 def test_round_trip(identity: Identity) -> None:
     """decode(encode(i)) == i for any values in any field, in plain printable ASCII."""
@@ -41,7 +41,7 @@ def test_round_trip(identity: Identity) -> None:
     assert " " not in label
 
 
-@settings(max_examples=300, deadline=None)
+@settings(STEADY, max_examples=300)
 @given(identities(), identities(), st.sets(st.sampled_from(FIELDS)))
 def test_labels_differ_when_identities_do(left: Identity, right: Identity, mixed: set[str]) -> None:
     """Two identities share a label only if they are equal, also when they differ in few fields."""
@@ -49,7 +49,7 @@ def test_labels_differ_when_identities_do(left: Identity, right: Identity, mixed
     assert (encode(left) == encode(near)) == (left == near)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(STEADY, max_examples=300)
 @given(identities(), st.data())
 def test_fuzzed_labels(identity: Identity, data: st.DataObject) -> None:
     """A label with a random edit is either another identity's own label or a LabelError, never anything else."""
@@ -65,7 +65,7 @@ def test_fuzzed_labels(identity: Identity, data: st.DataObject) -> None:
     assert encode(decoded) == fuzzed
 
 
-@settings(max_examples=200, deadline=None)
+@settings(STEADY, max_examples=200)
 @given(st.text())
 def test_any_text(text: str) -> None:
     """Arbitrary text is a LabelError."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cache_schema.identity import FIELD_KIND, FIELDS, Identity
 from cache_schema.table import IdentityTable, concat, is_constant
 from tests.cache_schema.samples import geometry
-from tests.cache_schema.strategies import identities
+from tests.cache_schema.strategies import STEADY, identities
 
 KEY: dict[str, Any] = {
     "arch": "gfx950", "direction": "fwd", "algorithm": "implicit_gemm",
@@ -20,7 +20,7 @@ KEY: dict[str, Any] = {
 }  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(STEADY, max_examples=60)
 @given(st.lists(identities(), max_size=5))
 def test_rows_are_the_identities(given_identities: list[Identity]) -> None:
     """Any identities go in and come out equal, in order, with plain Python values."""
@@ -30,7 +30,7 @@ def test_rows_are_the_identities(given_identities: list[Identity]) -> None:
     assert all(type(getattr(row, name)).__name__ == FIELD_KIND[name] for row in rows for name in FIELDS)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(STEADY, max_examples=60)
 @given(st.lists(st.lists(identities(), max_size=3), max_size=4))
 def test_concat_keeps_rows(groups: list[list[Identity]]) -> None:
     """Joining tables with different vocabularies and integer widths is joining their rows."""

@@ -203,9 +203,9 @@ def make_toolchain(parts: Parts, reason: str, engine: str | None = None) -> Tool
 def compiler_sha256(parts: Parts, engine: str) -> str:
     """Digest of the library that generates the code. A clang that links libLLVM dynamically is that library."""
     if engine == "llvmlite":
-        import llvmlite.binding.ffi
+        from aot.toolchain.llvmlite_symbols import library_path
 
-        return file_sha256(Path(str(llvmlite.binding.ffi.lib._name)))
+        return file_sha256(library_path())
     if parts.libllvm is not None and engine == "libllvm":
         return file_sha256(parts.libllvm)
     clang = parts.clang

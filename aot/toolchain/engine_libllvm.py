@@ -37,9 +37,7 @@ class LibLlvmEngine:
         self._llvm = llvm_c.load(library)
         self._process = _process_options(library)
         self._options = parse_options(codegen_options, int(llvm_c.version(self._llvm).split(".")[0]))
-        self._messages: list[str] = []
-        # ctypes callbacks die with their last reference: held for the life of the engine.
-        self._on_diagnostic = llvm_c.DIAGNOSTIC_HANDLER(self._take_diagnostic)
+        self._diagnostics = llvm_c.Diagnostics(self._llvm)
         self.timings = Timings()
         with self._process.in_force(self._options):
             self._machine = self._open_machine(arch)
@@ -48,7 +46,6 @@ class LibLlvmEngine:
     def compile(self, ir: str, passes: str = "") -> bytes:
         """See `Engine.compile`. An error of code generation becomes a CompileError; LLVM's own aborts stay aborts."""
         start = perf_counter()
-        self._messages.clear()
         with self._process.in_force(self._options), self._context() as context:
             module = self._parse(context, with_target(ir, self._data_layout))
             try:
@@ -59,8 +56,7 @@ class LibLlvmEngine:
                 code = self._emit(module)
             finally:
                 self._llvm.LLVMDisposeModule(module)
-        if self._messages:
-            raise CompileError("; ".join(self._messages))
+        self._diagnostics.check()
         self.timings.parse += parsed - start
         self.timings.passes += optimised - parsed
         self.timings.codegen += perf_counter() - optimised
@@ -72,15 +68,10 @@ class LibLlvmEngine:
         if machine:
             self._llvm.LLVMDisposeTargetMachine(machine)
 
-    def _take_diagnostic(self, info: int, _context: int) -> None:
-        if self._llvm.LLVMGetDiagInfoSeverity(info) == llvm_c.SEVERITY_ERROR:
-            self._messages.append(llvm_c.take_string(self._llvm, self._llvm.LLVMGetDiagInfoDescription(info)))
-
     @contextmanager
     def _context(self) -> Iterator[int]:
         context: int = self._llvm.LLVMContextCreate()
-        # Without a handler LLVM prints an error and ends the process.
-        self._llvm.LLVMContextSetDiagnosticHandler(context, self._on_diagnostic, None)
+        self._diagnostics.attach(context)
         try:
             yield context
         finally:

@@ -20,7 +20,8 @@ _VGPR_GRANULE, _ACCUM_GRANULE, _SGPR_GRANULE = 8, 4, 8
 
 @dataclass(frozen=True, slots=True)
 class KernelDescriptor:
-    """What hardware is told. Register counts are as allocated, so multiples of their granules.
+    """What hardware is told. Register counts are as allocated: in granules, and where LDS bounds occupancy LLVM
+    allocates up to what that occupancy leaves.
 
     VGPRs of these targets are one file of `vgprs` registers: `accum_offset` architectural ones, then
     `agprs` accumulators.

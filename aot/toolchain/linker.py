@@ -32,6 +32,7 @@ _PT_LOAD, _PT_DYNAMIC, _PT_NOTE, _PT_PHDR, _PT_GNU_STACK, _PT_GNU_RELRO = 1, 2, 
 _X, _W, _R = 1, 2, 4
 _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ, _DT_SYMENT, _DT_GNU_HASH = 4, 5, 6, 10, 11, 0x6FFFFEF5
 _SEGMENTS = 8
+_ALIGNMENTS = tuple(1 << bit for bit in range(PAGE_BYTES.bit_length()))
 _CODE = elf.SHF_ALLOC | elf.SHF_EXECINSTR
 _CONSTANT = elf.SHF_ALLOC | elf.SHF_MERGE
 _DATA = elf.SHF_ALLOC | elf.SHF_WRITE
@@ -98,7 +99,9 @@ def _is_kept(section: Section) -> bool:
         (elf.SHT_PROGBITS, _CODE, ".text"),
         (elf.SHT_PROGBITS, elf.SHF_ALLOC, ".rodata"),
     )
-    if (section.type, section.flags, section.name) in known and section.align <= PAGE_BYTES:
+    if section.align not in _ALIGNMENTS:
+        raise UnsupportedObjectError(f"section {section.name} is aligned to {section.align}")
+    if (section.type, section.flags, section.name) in known:
         return True
     # A mergeable section of one constant has nothing to merge; several would be ordered by a hash.
     is_constant = section.type == elf.SHT_PROGBITS and section.flags == _CONSTANT and section.size == section.entry_size
@@ -238,6 +241,8 @@ def _encode(relocation: Relocation, value: int) -> tuple[int, int]:
 def _fill_tables(outputs: Sequence[_Output], pieces: dict[int, _Piece], exported: Sequence[Symbol]) -> None:
     """`.dynsym` in gnu-hash order (its strings stay in the object's order), then `.dynamic`."""
     by_name = {symbol.name: symbol for symbol in exported}
+    if len(by_name) != len(exported) or any(symbol.section not in pieces for symbol in exported):
+        raise UnsupportedObjectError("a symbol is exported twice, or from a section that is not in the output")
     name_offset = 1
     offsets: dict[str, int] = {}
     for symbol in exported:

@@ -10,8 +10,9 @@ import ctypes
 import functools
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from pathlib import Path
+from typing import Any
 
-from aot.toolchain.errors import ToolchainMissingError
+from aot.toolchain.errors import CompileError, ToolchainMissingError
 
 Handle = int
 
@@ -100,13 +101,41 @@ def version(library: ctypes.CDLL) -> str:
     return ".".join(str(part.value) for part in parts)
 
 
-def take_string(library: ctypes.CDLL, pointer: Handle | None) -> str:
+def take_string(library: Any, pointer: Handle | None) -> str:
     """The text at `pointer`, which LLVM gave to us; freed here."""
     if not pointer:
         return ""
     text = ctypes.string_at(pointer).decode("utf-8", "replace")
     library.LLVMDisposeMessage(pointer)
     return text
+
+
+class Diagnostics:
+    """The errors that LLVM reports on a context, kept until `check`.
+
+    Without a handler LLVM prints an error of code generation (too much LDS, say) and ends the process. `calls` has the
+    diagnostic functions as attributes: a libLLVM, or what was found of them elsewhere.
+    """
+
+    def __init__(self, calls: Any) -> None:
+        self._calls = calls
+        self._messages: list[str] = []
+        # ctypes callbacks die with their last reference: held for the life of this object.
+        self._handler = DIAGNOSTIC_HANDLER(self._take)
+
+    def attach(self, context: Handle) -> None:
+        """Listen to `context`, and forget what others said."""
+        self._messages.clear()
+        self._calls.LLVMContextSetDiagnosticHandler(context, self._handler, None)
+
+    def check(self) -> None:
+        """Raise CompileError if an error was reported."""
+        if self._messages:
+            raise CompileError("; ".join(self._messages))
+
+    def _take(self, info: Handle, _context: Handle) -> None:
+        if self._calls.LLVMGetDiagInfoSeverity(info) == SEVERITY_ERROR:
+            self._messages.append(take_string(self._calls, self._calls.LLVMGetDiagInfoDescription(info)))
 
 
 def take_buffer(library: ctypes.CDLL, buffer: Handle) -> bytes:

@@ -86,7 +86,7 @@ class LoopStatistics:
     """One loop with matrix instructions of its own."""
 
     address: int  #: of the loop header, as in the disassembly
-    end_address: int  #: one past the last byte of the loop's last block
+    spans: tuple[tuple[int, int], ...]  #: [start, end) addresses of its own blocks, which need not lie together
     depth: int  #: loops around it
     innermost: bool
     mix: InstructionMix
@@ -95,7 +95,7 @@ class LoopStatistics:
         """Plain data."""
         return {
             "address": self.address,
-            "end_address": self.end_address,
+            "spans": [list(span) for span in self.spans],
             "depth": self.depth,
             "innermost": self.innermost,
             **self.mix.to_json(),
@@ -178,14 +178,24 @@ def _instructions_of(
 
 def _statistics(instructions: Sequence[InstructionLike], blocks: Sequence[Block], loop: Loop) -> LoopStatistics:
     own = _instructions_of(instructions, blocks, loop.own_blocks)
-    final = instructions[blocks[max(loop.blocks)].last - 1]
     return LoopStatistics(
         address=instructions[blocks[loop.header].first].address,
-        end_address=final.address + final.size,
+        spans=_spans(own),
         depth=loop.depth,
         innermost=len(loop.own_blocks) == len(loop.blocks),
         mix=instruction_mix(own),
     )
+
+
+def _spans(instructions: Sequence[InstructionLike]) -> tuple[tuple[int, int], ...]:
+    """Runs of neighbouring instructions, by address."""
+    spans: list[tuple[int, int]] = []
+    for instruction in instructions:
+        start, end = instruction.address, instruction.address + instruction.size
+        if spans and spans[-1][1] == start:
+            start = spans.pop()[0]
+        spans.append((start, end))
+    return tuple(spans)
 
 
 def _hot(loops: Sequence[LoopStatistics]) -> int | None:

@@ -56,12 +56,18 @@ class KernelReport:
 
     def listing(self) -> list[str]:
         """The disassembly, one instruction per line; loops with matrix instructions are marked in the margin."""
-        hot = self.statistics.hot_loop
-        lines = []
+        statistics = self.statistics
+        marks = {
+            start: (end, "#" if number == statistics.hot else "|")
+            for number, loop in enumerate(statistics.loops)
+            for start, end in loop.spans
+        }
+        lines, until, mark = [], 0, " "
         for instruction in self.instructions:
-            inside = [loop for loop in self.statistics.loops if loop.address <= instruction.address < loop.end_address]
-            mark = "#" if hot is not None and hot in inside else "|" if inside else " "
-            lines.append(f"{mark} {instruction.address:6x}  {instruction.mnemonic:<32} {instruction.operands}".rstrip())
+            address = instruction.address
+            if address >= until:
+                until, mark = marks.get(address, (0, " "))
+            lines.append(f"{mark} {address:6x}  {instruction.mnemonic:<32} {instruction.operands}".rstrip())
         return lines
 
 

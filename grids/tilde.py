@@ -68,16 +68,20 @@ def sub_gemms(problem: ConvProblem) -> tuple[SubGemm, ...]:
 def must_zero_dx(problem: ConvProblem) -> bool:
     """Whether dX has pixels that no sub-GEMM writes, so that a launch plan must zero it first.
 
-    A sufficient test for full coverage: stride 1, or dilation 1 with a filter no smaller than the stride.
+    Never at stride 1, nor at dilation 1 with a filter no smaller than the stride. Sub-GEMMs are disjoint, so counting
+    the rows and columns that they write is enough.
     """
-    full = all(
-        stride == 1 or (dilation == 1 and taps >= stride)
-        for stride, dilation, taps in (
-            (problem.stride_h, problem.dilation_h, problem.y),
-            (problem.stride_w, problem.dilation_w, problem.x),
-        )
-    )
-    return not full
+    rows = _axis_slices(problem.h, problem.ho, problem.y, problem.stride_h, problem.pad_h, problem.dilation_h)
+    cols = _axis_slices(problem.w, problem.wo, problem.x, problem.stride_w, problem.pad_w, problem.dilation_w)
+    written = [sum(_inside(part, extent) for part in parts) for parts, extent in ((rows, problem.h), (cols, problem.w))]
+    return written != [problem.h, problem.w]
+
+
+def _inside(part: AxisSlice, extent: int) -> int:
+    """Lattice rows of a slice that are rows of the image."""
+    first = max(0, ceil_div(-part.origin, part.stride))
+    last = min(part.size - 1, (extent - 1 - part.origin) // part.stride)
+    return max(0, last - first + 1)
 
 
 def _axis_slices(size: int, out: int, filter_: int, stride: int, pad: int, dilation: int) -> tuple[AxisSlice, ...]:

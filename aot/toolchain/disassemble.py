@@ -40,15 +40,15 @@ def disassemble(toolchain: Toolchain | None, code: bytes) -> list[Instruction]:
     Raises CodeObjectError, DisassemblyError for bytes that are no instruction, ToolchainMissingError.
     """
     kernel = code_object.read(code)
-    library, objdump = _disassembler(toolchain)
+    library, objdump = find_disassembler(toolchain)
     if library is not None:
         return _disassemble_in_process(library, kernel)
     assert objdump is not None
     return _disassemble_by_process(objdump, kernel, code)
 
 
-def _disassembler(toolchain: Toolchain | None) -> tuple[Path | None, Path | None]:
-    """(libLLVM, llvm-objdump): the first of them that exists."""
+def find_disassembler(toolchain: Toolchain | None) -> tuple[Path | None, Path | None]:
+    """(libLLVM, llvm-objdump) that can disassemble; one of them may be None. Raises ToolchainMissingError."""
     if toolchain is not None and (toolchain.libllvm or toolchain.objdump):
         return toolchain.libllvm, toolchain.objdump
     for major in DISTRIBUTION_MAJORS:

@@ -116,15 +116,15 @@ def test_same_as_pyelftools(code: dict[Sample, bytes]) -> None:
 
 
 def test_spills_and_scratch_are_seen(toolchain: Toolchain, engine: Engine) -> None:
-    """A kernel that keeps 600 loaded values alive within 128 registers reports its spills and its scratch."""
+    """A kernel that keeps 200 loaded values alive within 128 registers reports its spills and its scratch."""
     ir = Sample("spill", mfma=False).ir().replace('"256,256"', '"1024,1024"')
     loads = "".join(
         f"  %p{i} = getelementptr float, ptr addrspace(1) %a, i64 {i * 4096}\n"
         f"  %i{i} = getelementptr float, ptr addrspace(1) %p{i}, i32 %lane\n"
         f"  %v{i} = load volatile float, ptr addrspace(1) %i{i}\n"
-        for i in range(600)
+        for i in range(200)
     )
-    stores = "".join(f"  store volatile float %v{i}, ptr addrspace(1) %i{i}\n" for i in range(600))
+    stores = "".join(f"  store volatile float %v{i}, ptr addrspace(1) %i{i}\n" for i in range(200))
     kernel = read_code_object(link(toolchain, engine.compile(ir.replace("done:\n", f"done:\n{loads}{stores}"))))
     assert kernel.vgpr_spills > 0
     assert kernel.scratch_bytes == kernel.descriptor.scratch_bytes > 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cache_schema.cache_format import HEADER_BYTES, SEAL_BYTES
+from cache_schema.cache_format import SEAL_BYTES
 from cache_schema.cache_reader import Cache
 from cache_schema.digest import table_digests
 from cache_schema.errors import CacheError
@@ -59,13 +59,13 @@ def _check_claims(cache: Cache) -> list[str]:
         findings.append(f"{where}: entries and kernels do not match")
     if cache.kernels.rows and int(cache.kernels["layout"].max()) >= len(cache.layouts):
         findings.append(f"{where}: a kernel has no argument list")
-    end = HEADER_BYTES
+    end = 0
     for offset, length in zip(cache.blocks["offset"].tolist(), cache.blocks["bytes"].tolist(), strict=True):
         if offset != end:
             findings.append(f"{where}: blocks are not contiguous at byte {offset}")
         end = offset + length
-    if end > cache.header.index_offset:
-        findings.append(f"{where}: blocks run into the index")
+    if end != cache.header.frames_bytes:
+        findings.append(f"{where}: {cache.header.frames_bytes} bytes of frames, of which blocks claim {end}")
     _ = cache.ledger, cache.provenance
     return findings
 

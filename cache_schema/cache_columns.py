@@ -94,9 +94,21 @@ class ColumnGroup(Mapping[str, Column]):
         return flat if items == 1 else flat.reshape(-1, items)
 
     def at(self, name: str, row: int) -> Any:
-        """One value as a Python number, or the bytes of a row that has several items."""
-        value = self.part(name, row, row + 1)[0]
-        return value.tobytes() if isinstance(value, np.ndarray) else value.item()
+        """One value as a Python number, or the bytes of a row of text or of several items."""
+        first, *rest = self._columns[name]
+        if not 0 <= row < self.rows:
+            raise IndexError(f"row {row} of {self.rows} in group {self._name}")
+        if first == CONST:
+            return rest[0]
+        items, offset = rest
+        width = int(first[2:]) * items
+        content = bytes(self._source.view(offset + row * width, width))
+        if items > 1:
+            return content
+        if first[1] == "S":
+            return content.rstrip(b"\0")
+        value = int.from_bytes(content, "little", signed=first[1] == "i")
+        return bool(value) if first[1] == "b" else value
 
 
 def _constant(value: bool | int) -> Column:

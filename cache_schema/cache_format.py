@@ -1,15 +1,14 @@
 """The cache file, version 1. One immutable file per (architecture, dtype), opened by mmap. Little-endian throughout.
 
-    file       = header frames pad index page-table seal
+    file       = header directory page-table pad index frames seal
     header     = magic version u32, header-bytes u32, file-bytes u64, index-offset u64, index-bytes u64,
-                 directory-offset u64, directory-bytes u64, page-table-crc u32, header-crc u32
-                                        64 bytes; header-crc is the CRC-32 of the 60 bytes before it
-    magic      = "\\x89ROCKE\\r\\n"       8 bytes; the odd bytes catch transfers in text mode
-    frames     = { frame }              one zstd frame per block of kernels, no gaps, from offset 64
+                 directory-bytes u32, directory-crc u32, page-table-crc u32, header-crc u32
+                                        56 bytes; header-crc is the CRC-32 of the bytes before it
+    magic      = "\\x89ROCKE\\r\\n"       8 bytes; the odd ones catch transfers in text mode
+    page-table = { u32 }                CRC-32 of each page of the index
     pad        = zeros up to a multiple of PAGE
-    index      = { section pad64 } directory pad
-                                        a whole number of pages; every section starts at a multiple of 64
-    page-table = { u32 }                CRC-32 of each page of the index; page-table-crc covers the table
+    index      = { section pad64 }      a whole number of pages; every section starts at a multiple of 64
+    frames     = { frame }              one zstd frame per block of kernels, without gaps, up to the seal
     seal       = sha256                 of everything before it
 
     directory  = JSON object:
@@ -22,7 +21,7 @@
           entry          digest (20 x u1, ascending), kernel (number of the kernel)
           kernel         content_key, blob_digest (32 x u1), layout (number of the argument list), the resources and,
                          if `symbol` is null, symbol (bytes padded with zeros); kernels stand in similarity order
-          block          first_kernel; offset (from the start of the file), bytes and crc of the frame; raw_bytes
+          block          first_kernel; offset (from the start of the frames), bytes and crc of the frame; raw_bytes
       layouts          argument lists
       symbol           [prefix, digits]: a symbol is the prefix and the first hex digits of its content key; or null
       provenance       [offset, bytes] of a JSON section
@@ -30,9 +29,9 @@
                          details: [[row, text]]}; the section at `frame` is one zstd frame that unpacks to the columns
                          of the group (fields of Identity, kind, reason), whose offsets are from its own start
 
-What a reader relies on is checked before use: the header and the page table when the file is opened, a page of the
-index when it is first touched, a frame by its CRC before it is decoded, a code object by its SHA-256. The seal is for
-a check of the whole file, which is the only one that reads all of it.
+What a reader relies on is checked before use: header, directory and page table when the file is opened (they stand
+together in front, so that this is one read), a page of the index when it is first touched, a frame by its CRC before
+it is decoded, a code object by its SHA-256. The seal is for a check of the whole file, the only one that reads all.
 """
 
 from __future__ import annotations
@@ -48,23 +47,25 @@ from cache_schema.errors import CacheError
 MAGIC = b"\x89ROCKE\r\n"
 VERSION = 1
 SUFFIX = ".rocke"
-_HEADER = struct.Struct("<8sIIQQQQQII")
-HEADER_BYTES = 64
+_HEADER = struct.Struct("<8sIIQQQIIII")
+HEADER_BYTES = _HEADER.size
 SEAL_BYTES = 32
 #: Small enough that one lookup checks little, large enough that the table is a thousandth of the index.
 PAGE = 4096
 SECTION_ALIGN = 64
+#: Read at once when a file is opened: header, directory and page table of a cache of half a million entries.
+FRONT_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Where things are; all offsets are from the start of the file."""
+    """Where things are; offsets are from the start of the file."""
 
     file_bytes: int
     index_offset: int
     index_bytes: int
-    directory_offset: int
     directory_bytes: int
+    directory_crc: int
     page_table_crc: int
 
     @property
@@ -74,23 +75,29 @@ class Header:
 
     @property
     def page_table_offset(self) -> int:
-        """Start of the page table, which ends at the seal."""
+        """Start of the page table, behind the directory."""
+        return HEADER_BYTES + self.directory_bytes
+
+    @property
+    def front_bytes(self) -> int:
+        """End of the page table."""
+        return self.page_table_offset + 4 * self.pages
+
+    @property
+    def frames_offset(self) -> int:
+        """Start of the frames, behind the index."""
         return self.index_offset + self.index_bytes
 
+    @property
+    def frames_bytes(self) -> int:
+        """Bytes of all frames."""
+        return self.file_bytes - SEAL_BYTES - self.frames_offset
+
     def to_bytes(self) -> bytes:
-        """The 64 bytes at the start of the file."""
-        packed = _HEADER.pack(
-            MAGIC,
-            VERSION,
-            HEADER_BYTES,
-            self.file_bytes,
-            self.index_offset,
-            self.index_bytes,
-            self.directory_offset,
-            self.directory_bytes,
-            self.page_table_crc,
-            0,
-        )[:-4]
+        """The bytes at the start of the file."""
+        numbers = (self.file_bytes, self.index_offset, self.index_bytes)
+        checksums = (self.directory_bytes, self.directory_crc, self.page_table_crc)
+        packed = _HEADER.pack(MAGIC, VERSION, HEADER_BYTES, *numbers, *checksums, 0)[:-4]
         return packed + zlib.crc32(packed).to_bytes(4, "little")
 
 
@@ -109,15 +116,26 @@ def read_header(data: bytes, file_bytes: int, where: str) -> Header:
     if header.file_bytes != file_bytes:
         state = "truncated" if file_bytes < header.file_bytes else "longer than written"
         raise CacheError(f"{where}: {state}: {file_bytes} bytes, the header says {header.file_bytes}")
-    directory_end = header.directory_offset + header.directory_bytes
-    if (
-        header.index_offset % PAGE
-        or header.index_bytes % PAGE
-        or header.page_table_offset + 4 * header.pages + SEAL_BYTES != file_bytes
-        or not header.index_offset <= header.directory_offset <= directory_end <= header.page_table_offset
-    ):
+    aligned = header.index_offset % PAGE == 0 and header.index_bytes % PAGE == 0
+    if not aligned or header.front_bytes > header.index_offset or header.frames_bytes < 0:
         raise CacheError(f"{where}: damaged header (its lengths contradict each other)")
     return header
+
+
+def read_front(front: bytes, header: Header, where: str) -> tuple[Any, bytes]:
+    """(directory, page table) from the first `front_bytes` of the file, checked."""
+    directory = front[HEADER_BYTES : header.page_table_offset]
+    page_table = front[header.page_table_offset : header.front_bytes]
+    for name, part, crc in (
+        ("directory", directory, header.directory_crc),
+        ("page table", page_table, header.page_table_crc),
+    ):
+        if zlib.crc32(part) != crc:
+            raise CacheError(f"{where}: damaged {name}")
+    try:
+        return json.loads(directory), page_table
+    except ValueError as error:
+        raise CacheError(f"{where}: malformed directory") from error
 
 
 def to_json(data: Any) -> bytes:

@@ -11,15 +11,12 @@ from cache_schema.errors import CacheError
 
 
 class CheckedIndex:
-    """Access to the index by offset from its start. The page table itself is verified at construction."""
+    """Access to the index by offset from its start. The page table has been verified by the caller."""
 
-    def __init__(self, file: memoryview, header: Header, where: str) -> None:
+    def __init__(self, file: memoryview, header: Header, page_table: bytes, where: str) -> None:
         self.where = where
-        self._index = file[header.index_offset : header.page_table_offset]
-        table = file[header.page_table_offset : header.page_table_offset + 4 * header.pages]
-        if zlib.crc32(table) != header.page_table_crc:
-            raise CacheError(f"{where}: damaged page table")
-        self._checksums = np.frombuffer(bytes(table), dtype="<u4")
+        self._index = file[header.index_offset : header.frames_offset]
+        self._checksums = np.frombuffer(page_table, dtype="<u4")
         self._verified = bytearray(header.pages)
 
     def view(self, offset: int, length: int) -> memoryview:

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import mmap
+import os
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ import numpy.typing as npt
 from cache_schema.arguments import ArgumentList
 from cache_schema.blobs import BlockCache, decompress_block
 from cache_schema.cache_columns import ColumnGroup
-from cache_schema.cache_format import HEADER_BYTES, read_header
+from cache_schema.cache_format import FRONT_BYTES, Header, read_front, read_header
 from cache_schema.cache_ledger import read_ledger
 from cache_schema.cache_pages import CheckedIndex
 from cache_schema.digest import DIGEST_BYTES, identity_digest, table_digests
@@ -61,15 +62,13 @@ class Cache:
     Arrays are read-only views of the mapped file; they stay valid after `close`.
     """
 
-    def __init__(self, path: Path, mapped: mmap.mmap) -> None:
-        self.path = path
+    def __init__(self, path: Path, mapped: mmap.mmap, header: Header, front: bytes) -> None:
+        self.path, self.header = path, header
         where = str(path)
+        directory, page_table = read_front(front, header, where)
         self._mapped = mapped
         self._file = memoryview(mapped)
-        header = read_header(bytes(self._file[:HEADER_BYTES]), len(self._file), where)
-        self.header = header
-        self.index = CheckedIndex(self._file, header, where)
-        directory = self._json(header.directory_offset - header.index_offset, header.directory_bytes)
+        self.index = CheckedIndex(self._file, header, page_table, where)
         try:
             self.arch, self.dtype = str(directory["arch"]), str(directory["dtype"])
             groups = directory["groups"]
@@ -78,7 +77,7 @@ class Cache:
             self.kernels = ColumnGroup(self.index, "kernel", groups["kernel"])
             self.blocks = ColumnGroup(self.index, "block", groups["block"])
             self._vocab_at: list[int] = groups["identity"]["vocab"]
-            self._digests_at: int = groups["entry"]["columns"]["digest"][2]
+            self.digests_offset: int = groups["entry"]["columns"]["digest"][2]
             self._symbol_rule: list[Any] | None = directory["symbol"]
             self.layouts = tuple(map(ArgumentList.from_json, directory["layouts"]))
             self._provenance_at: list[int] = directory["provenance"]
@@ -92,13 +91,18 @@ class Cache:
         """Open a file; RequestError when it cannot be read, CacheError when it is not a sound cache of this version."""
         path = Path(path)
         try:
-            with path.open("rb") as file:
-                if not file.seek(0, 2):
+            with path.open("rb", buffering=0) as file:
+                size = os.fstat(file.fileno()).st_size
+                front = os.pread(file.fileno(), FRONT_BYTES, 0)
+                if not front:
                     raise CacheError(f"{path}: truncated to nothing")
-                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                header = read_header(front, size, str(path))
+                if header.front_bytes > len(front):
+                    front = os.pread(file.fileno(), header.front_bytes, 0)
+                mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
         except OSError as error:
             raise RequestError(f"cannot read cache {path}: {error.strerror or error}") from error
-        return cls(path, mapped)
+        return cls(path, mapped, header, front)
 
     def close(self) -> None:
         """Unmap the file, or leave that to the last array that still looks into it."""
@@ -142,7 +146,7 @@ class Cache:
             if steps < INTERPOLATION_STEPS and low_key <= wanted < high_key:
                 middle = low + (high - low) * (wanted - low_key) // (high_key - low_key)
             steps += 1
-            found = bytes(self.index.view(self._digests_at + DIGEST_BYTES * middle, DIGEST_BYTES))
+            found = bytes(self.index.view(self.digests_offset + DIGEST_BYTES * middle, DIGEST_BYTES))
             if found == digest:
                 return middle
             if found < digest:
@@ -212,9 +216,14 @@ class Cache:
             raise CacheError(f"{self.path}: code object of kernel {kernel} does not match its digest")
         return code
 
+    def forget_blocks(self) -> None:
+        """Drop decoded blocks, a few megabytes at most."""
+        self._decoded = BlockCache(self._decode_block)
+
     def _decode_block(self, block: int) -> bytes:
         offset, length, crc, raw_bytes = (self.blocks.at(n, block) for n in ("offset", "bytes", "crc", "raw_bytes"))
-        frame = self._file[offset : offset + length]
+        start = self.header.frames_offset + offset
+        frame = self._file[start : start + length]
         if zlib.crc32(frame) != crc:
             raise CacheError(f"{self.path}: damaged block {block} of {self.blocks.rows}")
         try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
+import tempfile
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -65,11 +67,8 @@ def write_cache(
     _check_names(ledger.table, arch, dtype)
     _check_disjoint(digests, ledger)
 
-    with replace_file(path) as file:
-        file.write(bytes(HEADER_BYTES))
-        block = _write_frames(file, kernels, blobs, executor)
-        file.write(bytes(-file.tell() % PAGE))
-        index_offset = file.tell()
+    with replace_file(path) as file, tempfile.TemporaryFile(dir=path.parent) as frames:
+        block = _write_frames(frames, kernels, blobs, executor)
         index = Sections()
         directory = {
             "arch": arch,
@@ -77,7 +76,7 @@ def write_cache(
             "groups": {
                 "identity": _add_identities(index, table),
                 "entry": index.add_group(len(table), {"digest": digests, "kernel": kernel_of}),
-                **_add_kernels(index, kernels),
+                "kernel": _add_kernels(index, kernels),
                 "block": index.add_group(len(block["offset"]), block),
             },
             "layouts": [layout.to_json() for layout in kernels.layouts],
@@ -85,26 +84,35 @@ def write_cache(
             "provenance": _add_json(index, dict(provenance)),
             "ledger": _add_ledger(index, ledger),
         }
-        text = to_json(directory)
-        directory_offset = index_offset + index.add(text)
-        index.data += bytes(-len(index.data) % PAGE)
-        page_table = b"".join(
-            zlib.crc32(index.data[start : start + PAGE]).to_bytes(4, "little")
-            for start in range(0, len(index.data), PAGE)
-        )
-        file.write(index.data)
-        file.write(page_table)
-        header = Header(
-            file_bytes=file.tell() + SEAL_BYTES,
-            index_offset=index_offset,
-            index_bytes=len(index.data),
-            directory_offset=directory_offset,
-            directory_bytes=len(text),
-            page_table_crc=zlib.crc32(page_table),
-        )
-        file.seek(0)
-        file.write(header.to_bytes())
-        return _seal(file)
+        return _assemble(file, to_json(directory), index, frames)
+
+
+def _assemble(file: BinaryIO, directory: bytes, index: Sections, frames: BinaryIO) -> str:
+    """Put the parts together; returns the hash of the file."""
+    index.data += bytes(-len(index.data) % PAGE)
+    pages = (index.data[start : start + PAGE] for start in range(0, len(index.data), PAGE))
+    page_table = b"".join(zlib.crc32(page).to_bytes(4, "little") for page in pages)
+    front_bytes = HEADER_BYTES + len(directory) + len(page_table)
+    index_offset = front_bytes + -front_bytes % PAGE
+    header = Header(
+        file_bytes=index_offset + len(index.data) + frames.tell() + SEAL_BYTES,
+        index_offset=index_offset,
+        index_bytes=len(index.data),
+        directory_bytes=len(directory),
+        directory_crc=zlib.crc32(directory),
+        page_table_crc=zlib.crc32(page_table),
+    )
+    hasher = hashlib.sha256()
+    frames.seek(0)
+    front = (header.to_bytes(), directory, page_table, bytes(index_offset - front_bytes), bytes(index.data))
+    copied: Iterator[bytes] = iter(lambda: frames.read(_COPY_BYTES), b"")
+    for part in itertools.chain(front, copied):
+        hasher.update(part)
+        file.write(part)
+    seal = hasher.digest()
+    hasher.update(seal)
+    file.write(seal)
+    return hasher.hexdigest()
 
 
 def _check_names(table: IdentityTable, arch: str, dtype: str) -> None:
@@ -226,7 +234,7 @@ def _add_kernels(index: Sections, kernels: KernelTable) -> dict[str, Any]:
     }
     if _symbol_rule(kernels) is None:
         columns["symbol"] = kernels.symbols
-    return {"kernel": index.add_group(len(kernels), columns)}
+    return index.add_group(len(kernels), columns)
 
 
 def _narrow(column: npt.NDArray[np.uint32]) -> npt.NDArray[Any]:
@@ -262,15 +270,3 @@ def _add_ledger(index: Sections, ledger: Ledger) -> list[int]:
             "details": [[row, text] for row, text in ledger.details.items()],
         },
     )
-
-
-def _seal(file: BinaryIO) -> str:
-    """Append the hash of everything written; returns the hash of the sealed file."""
-    hasher = hashlib.sha256()
-    file.seek(0)
-    while chunk := file.read(_COPY_BYTES):
-        hasher.update(chunk)
-    seal = hasher.digest()
-    file.write(seal)
-    hasher.update(seal)
-    return hasher.hexdigest()

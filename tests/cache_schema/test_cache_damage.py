@@ -59,14 +59,16 @@ def structural_positions(data: bytes) -> list[int]:
     header = read_header(data, len(data), "good")
     parts = [
         range(HEADER_BYTES),
-        range(header.directory_offset, header.directory_offset + header.directory_bytes, 7),
-        range(header.page_table_offset, len(data)),
+        range(HEADER_BYTES, header.page_table_offset, 7),
+        range(header.page_table_offset, header.front_bytes),
+        range(header.file_bytes - SEAL_BYTES, header.file_bytes),
     ]
-    borders = [HEADER_BYTES, header.index_offset - 1, header.index_offset, header.page_table_offset - 1]
+    starts = (header.front_bytes, header.index_offset, header.frames_offset, header.file_bytes - SEAL_BYTES)
+    borders = [position + step for position in starts for step in (-1, 0)]
     random = np.random.default_rng(9)
     sampled = [
-        *random.integers(HEADER_BYTES, header.index_offset, 120).tolist(),
-        *random.integers(header.index_offset, header.page_table_offset, 250).tolist(),
+        *random.integers(header.index_offset, header.frames_offset, 250).tolist(),
+        *random.integers(header.frames_offset, header.file_bytes - SEAL_BYTES, 120).tolist(),
     ]
     return sorted({position for part in parts for position in part} | set(borders) | set(sampled))
 
@@ -142,8 +144,8 @@ def test_check_names_each_finding(tmp_path: Path) -> None:
     sample().write(path)
     damaged = bytearray(path.read_bytes())
     header = read_header(bytes(damaged), len(damaged), "good")
-    assert header.pages > 4
-    damaged[HEADER_BYTES + 3] ^= 1
+    assert header.pages >= 4
+    damaged[header.frames_offset + 3] ^= 1
     damaged[header.index_offset + 5] ^= 1
     path.write_bytes(damaged)
     findings = " / ".join(check_cache(path))

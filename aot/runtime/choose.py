@@ -3,12 +3,14 @@
 An estimate of the clocks that the busiest compute unit spends, from the tile alone:
 
     workgroups  = tiles of M x tiles of N x groups, dealt evenly over the compute units
+    resident    = workgroups that one compute unit holds at once, by its LDS and its registers
     K tiles     = reduction length / tile_k, rounded up
-    matrix clk  = tile_m tile_n tile_k / (multiply-adds per clk of the SIMDs that have a wave)
-    memory clk  = 16 per wave-wide load; a load moves the kernel's vector width per lane
-    workgroup   = K tiles x (matrix + memory clk) + the stores of the tile, likewise + a fixed start
+    matrix clk  = multiply-adds of the resident workgroups / what the SIMDs that have a wave do per clk
+    memory clk  = 16 per wave-wide access; an access moves the kernel's vector width per lane
+    step        = the larger of the two + (the smaller + latency of a load) / resident
+    round       = K tiles x step + the stores of the tiles + a fixed start
 
-Where the loop is double-buffered the smaller of matrix and memory counts for a quarter, being mostly hidden. Tiles that
+times the rounds that it takes. Double-buffered loops expose a quarter of the smaller and of the latency. Tiles that
 hang over the problem's edge cost like full ones, so waste is part of the estimate; so are idle compute units and narrow
 vectors. A reduction whose channels are no multiple of tile_k needs the general K loop, whose address arithmetic counts
 as half a load more per load. It ranks, it does not predict. Equal estimates are ordered by identity digest, so the
@@ -24,17 +26,21 @@ import numpy.typing as npt
 
 from cache_schema.problem import ConvProblem
 from cache_schema.table import IdentityTable
-from grids.geometry import gemm_extents
-from grids.targets import target
+from grids.geometry import accumulators_per_lane, gemm_extents, lds_layout
+from grids.targets import Target, target
 
 #: Dense 16-bit multiply-adds per clk of one SIMD (CDNA3 and CDNA4: 8192 and 16384 in the 32 clk of a 32x32 atom).
 MULTIPLY_ADDS_PER_CLK = {"gfx942": 256, "gfx950": 512}
 LANES = 64
 SIMDS_PER_CU = 4
+WAVES_PER_SIMD = 8
 CLK_PER_WAVE_ACCESS = 16
+LATENCY_CLK = 700
 START_CLK = 2000
-HIDDEN_SHARE = 0.25
+EXPOSED_SHARE = 0.25
 GENERAL_LOOP_LOADS = 1.5
+#: Registers of a lane besides its accumulators: fragments, addresses, loads in flight.
+OTHER_REGISTERS = 80
 
 Floats = npt.NDArray[np.float64]
 
@@ -42,24 +48,37 @@ Floats = npt.NDArray[np.float64]
 def estimated_clk(table: IdentityTable, problem: ConvProblem, arch: str) -> Floats:
     """The estimate of the module's head for every row; rows are taken to serve the problem."""
     extents, unit = gemm_extents(problem), target(arch)
-    tile_m, tile_n, tile_k = (table.wide(name).astype(np.float64) for name in ("tile_m", "tile_n", "tile_k"))
-    waves = (table.wide("warp_m") * table.wide("warp_n")).astype(np.float64)
+    tile_m, tile_n, tile_k, waves = (
+        column.astype(np.float64)
+        for column in (*map(table.wide, ("tile_m", "tile_n", "tile_k")), table.wide("warp_m") * table.wide("warp_n"))
+    )
     merge = np.maximum(table.wide("group_merge"), 1)
     tiles = np.ceil(extents.m * merge / tile_m) * np.ceil(extents.n * merge / tile_n) * (problem.groups / merge)
-    per_cu = np.ceil(tiles / unit.cus)
+    per_cu = np.maximum(np.ceil(tiles / unit.cus), 1)
+    resident = np.minimum(per_cu, _resident(table, unit, problem.direction))
     steps = np.maximum(np.ceil(extents.k / tile_k), 1)
-    busy_simds = np.minimum(SIMDS_PER_CU, waves * per_cu)
-    matrix = tile_m * tile_n * tile_k / (MULTIPLY_ADDS_PER_CLK[arch] * busy_simds)
+    busy_simds = np.minimum(SIMDS_PER_CU, waves * resident)
+    matrix = resident * tile_m * tile_n * tile_k / (MULTIPLY_ADDS_PER_CLK[arch] * busy_simds)
     accesses = tile_m * tile_k / _width(table, "a") + tile_n * tile_k / _width(table, "b")
     channels = problem.kpg if problem.direction == "dgrad" else problem.cpg
     general = (channels % table.wide("tile_k") != 0) & (problem.direction != "wgrad")
-    memory = accesses / LANES * CLK_PER_WAVE_ACCESS * np.where(general, GENERAL_LOOP_LOADS, 1.0)
+    memory = resident * accesses / LANES * CLK_PER_WAVE_ACCESS * np.where(general, GENERAL_LOOP_LOADS, 1.0)
     overlapped = table.columns["async_dma"] | table.columns["unroll_k"]
-    smaller = np.minimum(matrix, memory)
-    step = np.maximum(matrix, memory) + smaller * np.where(overlapped, HIDDEN_SHARE, 1.0)
-    store = tile_m * tile_n / _width(table, "c") / LANES * CLK_PER_WAVE_ACCESS
-    clk: Floats = per_cu * (steps * step + store + START_CLK)
+    exposed = np.where(overlapped, EXPOSED_SHARE, 1.0) / resident
+    step = np.maximum(matrix, memory) + exposed * (np.minimum(matrix, memory) + LATENCY_CLK)
+    store = resident * tile_m * tile_n / _width(table, "c") / LANES * CLK_PER_WAVE_ACCESS
+    clk: Floats = np.ceil(per_cu / resident) * (steps * step + store + START_CLK)
     return clk
+
+
+def ranked(
+    table: IdentityTable, digests: npt.NDArray[np.uint8], problem: ConvProblem, arch: str
+) -> npt.NDArray[np.int64]:
+    """Row numbers from best to worst estimate; `digests` has one row of bytes per identity."""
+    clk = np.round(estimated_clk(table, problem, arch), 3)
+    words = np.pad(digests, ((0, 0), (0, -digests.shape[1] % 8))).view(">u8")
+    order: npt.NDArray[np.int64] = np.lexsort((*words.T[::-1], clk))
+    return order
 
 
 def _width(table: IdentityTable, operand: str) -> npt.NDArray[Any]:
@@ -70,11 +89,23 @@ def _width(table: IdentityTable, operand: str) -> npt.NDArray[Any]:
     return np.maximum(width, 1)
 
 
-def ranked(
-    table: IdentityTable, digests: npt.NDArray[np.uint8], problem: ConvProblem, arch: str
-) -> npt.NDArray[np.int64]:
-    """Row numbers from best to worst estimate; `digests` has one row of bytes per identity."""
-    clk = np.round(estimated_clk(table, problem, arch), 3)
-    by_digest = np.lexsort(digests.T[::-1])
-    order: npt.NDArray[np.int64] = by_digest[np.argsort(clk[by_digest], kind="stable")]
-    return order
+def _resident(table: IdentityTable, unit: Target, direction: str) -> npt.NDArray[np.int64]:
+    """Workgroups that one compute unit holds; at least one."""
+    tile_m, tile_n, warp_m, warp_n = map(table.wide, ("tile_m", "tile_n", "warp_m", "warp_n"))
+    lds = lds_layout(
+        direction,
+        tile_m=tile_m,
+        tile_n=tile_n,
+        tile_k=table.wide("tile_k"),
+        cshuffle=table.equals("epilogue", "cshuffle").astype(np.int64),
+        async_dma=table.wide("async_dma"),
+        unroll_k=table.wide("unroll_k"),
+        lds_k_outer=table.wide("lds_k_outer"),
+        no_alias=table.wide("cshuffle_no_alias"),
+    ).total_bytes
+    accumulators = accumulators_per_lane(tile_m=tile_m, tile_n=tile_n, warp_m=warp_m, warp_n=warp_n, wave_size=LANES)
+    registers = accumulators + OTHER_REGISTERS
+    waves = np.clip(unit.vgprs // registers, 1, WAVES_PER_SIMD) * SIMDS_PER_CU
+    by_registers = waves // (warp_m * warp_n)
+    held: npt.NDArray[np.int64] = np.maximum(np.minimum(by_registers, unit.lds_bytes // np.maximum(lds, 1)), 1)
+    return held

@@ -26,6 +26,8 @@ Column = npt.NDArray[Any]
 FORWARD_REDUCTION_LIMIT = 2**23
 #: What a max_sub_gemms of 0 stands for.
 DEFAULT_SUB_GEMMS = 64
+#: Beyond every reason's position, for a row that no rule has failed.
+SERVED = np.uint8(255)
 
 
 def serves(
@@ -36,15 +38,16 @@ def serves(
     Positions count in `SERVING_REASONS`, 0 where the kernel serves. `workspace_limit` in bytes excludes two-stage
     kernels that need more. A problem with an empty output is served by no kernel.
     """
-    codes = np.zeros(len(table), dtype=np.int8)
     rows = ServedRows(table, problem, workspace_limit)
-    if len(table):
-        # Last rule first, so that the first failing rule is what stays.
-        for position, fails in reversed(list(enumerate(_FAILS.values(), start=1))):
-            mask = fails(rows)
-            if mask.size > 1 or mask.any():
-                np.copyto(codes, np.int8(position), where=mask)
-    return codes == 0, codes
+    first = np.full(len(table), SERVED, dtype=np.uint8)
+    for position, fails in enumerate(_FAILS.values() if len(table) else (), start=1):
+        mask = fails(rows)
+        if mask.size == 1 and not mask[0]:
+            continue
+        # Position where a row fails, 255 elsewhere: without branches, since random masks defeat branch prediction.
+        np.minimum(first, (mask.view(np.uint8) - np.uint8(1)) | np.uint8(position), out=first)
+    mask = first == SERVED
+    return mask, (first * ~mask).view(np.int8)
 
 
 class ServedRows:
@@ -66,6 +69,8 @@ class ServedRows:
     def text(self, field: str, *words: str) -> Mask:
         """Where a text field has one of these values."""
         vocabulary = self.table.vocab[field]
+        if len(vocabulary) == 1:
+            return _all_or_nothing(vocabulary[0] in words)
         return _is_any(self[field], (vocabulary.index(word) for word in words if word in vocabulary))
 
     def does_not_divide(self, field: str, run: int) -> Mask:
@@ -74,7 +79,10 @@ class ServedRows:
         widths = range(1, int(column.max()) + 1)
         widest = max((width for width in widths if run % width == 0), default=0)
         wider: Mask = column > widest
-        return wider | _is_any(column, (width for width in widths[:widest] if run % width))
+        for width in widths[:widest]:
+            if run % width:
+                wider |= column == width
+        return wider
 
     def differs(self, field: str, value: int) -> Mask:
         """Where a field is recorded (0: not) and is another value."""
@@ -91,9 +99,10 @@ EVERYWHERE: Mask = np.ones(1, dtype=np.bool_)
 
 
 def _is_any(column: Column, values: Iterable[int]) -> Mask:
-    mask = NOWHERE
-    for value in values:
-        mask = mask | (column == value)
+    masks = [column == value for value in values]
+    mask: Mask = masks[0] if masks else NOWHERE
+    for other in masks[1:]:
+        mask |= other
     return mask
 
 

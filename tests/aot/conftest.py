@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aot.toolchain import Toolchain, find_toolchain
-from tests.aot.small_cache import sample_identities, write_small_cache
+from tests.aot.samples import sample_identities
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +19,8 @@ def local_toolchain() -> Toolchain:
 @pytest.fixture(scope="session")
 def small_cache(tmp_path_factory: pytest.TempPathFactory, local_toolchain: Toolchain) -> Path:
     """Five forward kernels for gfx950 and two rejected candidates."""
+    from tests.aot.small_cache import write_small_cache
+
     path = tmp_path_factory.mktemp("small") / "gfx950-bf16.rocke"
     return write_small_cache(path, local_toolchain, sample_identities())
 
@@ -26,5 +28,7 @@ def small_cache(tmp_path_factory: pytest.TempPathFactory, local_toolchain: Toolc
 @pytest.fixture(scope="session")
 def small_cache_gfx942(tmp_path_factory: pytest.TempPathFactory, local_toolchain: Toolchain) -> Path:
     """The same kernels for gfx942."""
+    from tests.aot.small_cache import write_small_cache
+
     path = tmp_path_factory.mktemp("small") / "gfx942-bf16.rocke"
     return write_small_cache(path, local_toolchain, sample_identities("gfx942"))

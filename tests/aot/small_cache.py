@@ -17,32 +17,7 @@ from cache_schema.identity import Identity
 from cache_schema.ledger import Ledger
 from cache_schema.outcome import OutcomeKind
 from cache_schema.table import IdentityTable
-
-
-def forward(arch: str = "gfx950", dtype: str = "bf16", **fields: int | str | bool) -> Identity:
-    """A forward identity: 64x64x32, two by two waves, 16x16 atoms, widths of 4, unless said otherwise."""
-    usual: dict[str, int | str | bool] = {
-        "tile_m": 64, "tile_n": 64, "tile_k": 32, "warp_m": 2, "warp_n": 2, "warp_tile_m": 16, "warp_tile_n": 16,
-        "warp_tile_k": 32 if arch == "gfx950" else 16, "vector_size_a": 4, "vector_size_b": 4, "vector_size_c": 1,
-        "grouped": True,
-    }  # fmt: skip
-    return Identity(arch, "fwd", "implicit_gemm", dtype, dtype, dtype, **{**usual, **fields})  # type: ignore[arg-type]
-
-
-def sample_identities(arch: str = "gfx950") -> list[Identity]:
-    """A handful that differ in tile, pipeline, epilogue and widths."""
-    return [
-        forward(arch),
-        forward(arch, pipeline="compv3", epilogue="cshuffle", vector_size_a=8, vector_size_b=8, vector_size_c=8),
-        forward(arch, tile_m=32, tile_n=32, vector_size_a=1, vector_size_b=1),
-        forward(arch, tile_m=128, tile_k=64, vector_size_a=8, vector_size_b=8, epilogue="cshuffle", vector_size_c=4),
-        forward(arch, unroll_k=True, vector_size_a=2, vector_size_b=2),
-    ]
-
-
-def rejected_identities(arch: str = "gfx950") -> list[Identity]:
-    """Candidates that stand in the ledger of the small cache."""
-    return [forward(arch, vector_size_c=2), forward(arch, tile_m=256, tile_n=256, warp_m=1, warp_n=1)]
+from tests.aot.samples import rejected_identities
 
 
 def write_small_cache(path: Path, toolchain: Toolchain, identities: Sequence[Identity]) -> Path:

@@ -17,7 +17,7 @@ from cache_schema.digest import identity_digest
 from cache_schema.errors import RequestError
 from cache_schema.label import encode
 from cache_schema.problem import ConvProblem
-from tests.aot.small_cache import rejected_identities, sample_identities
+from tests.aot.samples import rejected_identities, sample_identities
 
 LINE = "convbfp16 -n 8 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -F 1"
 FLAGS = ["--n", "8", "--c", "64", "--h", "56", "--w", "56", "--k", "64", "--y", "3", "--x", "3", "--pad", "1"]

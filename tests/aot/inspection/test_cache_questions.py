@@ -19,7 +19,7 @@ from cache_schema.errors import RequestError
 from cache_schema.label import LabelError, encode
 from cache_schema.problem import ConvProblem
 from cache_schema.table import IdentityTable
-from tests.aot.small_cache import forward, rejected_identities, sample_identities
+from tests.aot.samples import forward, rejected_identities, sample_identities
 
 
 def test_summary_counts_what_went_in(small_cache: Path) -> None:

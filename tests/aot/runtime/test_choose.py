@@ -9,7 +9,7 @@ from cache_schema.digest import table_digests
 from cache_schema.identity import Identity
 from cache_schema.problem import ConvProblem
 from cache_schema.table import IdentityTable
-from tests.aot.small_cache import forward
+from tests.aot.samples import forward
 
 LARGE = ConvProblem("fwd", "bf16", n=64, c=256, h=56, w=56, k=256, y=3, x=3, pad_h=1, pad_w=1)
 TINY = ConvProblem("fwd", "bf16", n=1, c=64, h=7, w=7, k=32, y=1, x=1)

@@ -13,7 +13,7 @@ from aot.toolchain import read_code_object
 from cache_schema.cache_reader import Cache
 from cache_schema.problem import ConvProblem
 from grids.serving import SERVING_REASONS
-from tests.aot.small_cache import forward
+from tests.aot.samples import forward
 
 RESNET = ConvProblem("fwd", "bf16", n=8, c=64, h=56, w=56, k=96, y=3, x=3, pad_h=1, pad_w=1)
 

@@ -1,0 +1,75 @@
+"""The edge problems of a kernel are served by it and reach what they promise, all over the forward catalogue."""
+
+from __future__ import annotations
+
+import pytest
+
+from aot.runtime.plan_data import PlanError
+from aot.verification.edges import channel_step, edge_cases, filter_step
+from cache_schema.identity import Identity
+from cache_schema.table import IdentityTable
+from grids.catalogue import buildable
+from grids.geometry import gemm_extents
+from grids.serving import SERVING_REASONS, serves
+from tests.aot.samples import forward
+
+
+def sample(arch: str) -> list[Identity]:
+    """Identities spread over all axes of the forward grid."""
+    table = buildable(arch, ["bf16"], ["fwd"], None, None, 300)
+    return [table.row(index) for index in range(len(table))]
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_every_case_is_served(arch: str) -> None:
+    """No case is a problem that the kernel must refuse; all names differ."""
+    identities = sample(arch)
+    assert len(identities) >= 200
+    for identity in identities:
+        cases = edge_cases(identity)
+        assert len({case.name for case in cases}) == len(cases) >= 7
+        for case in cases:
+            _, codes = serves(IdentityTable.from_identities([identity]), case.problem)
+            assert SERVING_REASONS[int(codes[0])] == "", (identity, case)
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_the_cases_reach_the_edges(arch: str) -> None:
+    """Partial tiles in every axis, odd and even K tile counts, both K loops, and the smallest problem there is."""
+    for identity in sample(arch):
+        cases = {case.name: case.problem for case in edge_cases(identity)}
+        ragged = gemm_extents(cases["ragged"])
+        assert ragged.m % identity.tile_m
+        assert ragged.m > identity.tile_m
+        assert ragged.n > identity.tile_n
+        assert ragged.n % identity.tile_n or identity.tile_n % filter_step(identity)
+        assert ragged.k > 2 * identity.tile_k
+        assert ragged.k % identity.tile_k
+        lean, even = cases["uniform"], cases["even"]
+        assert lean.cpg % identity.tile_k == even.cpg % identity.tile_k == 0
+        assert gemm_extents(lean).k // identity.tile_k % 2 == (lean.cpg // identity.tile_k) % 2
+        assert gemm_extents(even).k // identity.tile_k % 2 == 0
+        assert gemm_extents(even).m < identity.tile_m
+        assert cases["taps"].y * cases["taps"].x > 32
+        assert cases["grouped"].groups == 3
+        smallest = cases["smallest"]
+        assert (smallest.c, smallest.k) == (channel_step(identity), filter_step(identity))
+        assert max(problem.flops for problem in cases.values()) < 2**31
+
+
+def test_ungrouped_kernels_get_no_grouped_case() -> None:
+    """A kernel that serves one group only is not asked for three."""
+    assert "grouped" not in {case.name for case in edge_cases(forward(grouped=False))}
+
+
+def test_specials_are_planted_and_one_case_repeats() -> None:
+    """NaN and infinity runs exist, integers are among the inputs, and one case is run twice for equal bits."""
+    cases = edge_cases(forward())
+    assert {"nan", "inf", "ints", "uniform"} <= {case.inputs for case in cases}
+    assert sum(case.repeat for case in cases) == 1
+
+
+def test_families_without_problems_are_refused() -> None:
+    """Silence would count as proof."""
+    with pytest.raises(PlanError, match="wgrad"):
+        edge_cases(Identity("gfx950", "wgrad", "implicit_gemm", "bf16", "bf16", "bf16"))

@@ -91,6 +91,10 @@ class Builder:
         self.metadata.append(body.replace("{}", name))
         return name
 
+    def const(self, number: int) -> Value:
+        """An i32 constant."""
+        return constant(number)
+
     # --- integer arithmetic ------------------------------------------------------------------------------------------
 
     def add(self, left: Value, right: Operand, flags: str = "") -> Value:
@@ -213,6 +217,10 @@ class Builder:
             return a if condition.const else b
         return a if a == b else self.pure(a.type, f"select i1 {condition.text}, {a}, {b}")
 
+    def both(self, left: Value, right: Value) -> Value:
+        """Conjunction of two conditions."""
+        return self._commutative("and", left, right)
+
     def zext(self, value: Value, type_: Type) -> Value:
         """Zero extension."""
         if value.const is not None:
@@ -221,7 +229,9 @@ class Builder:
 
     def trunc(self, value: Value, type_: Type) -> Value:
         """Truncation of an integer."""
-        return constant(value.const, type_) if value.const is not None else self.pure(type_, f"trunc {value} to {type_}")
+        return (
+            constant(value.const, type_) if value.const is not None else self.pure(type_, f"trunc {value} to {type_}")
+        )
 
     def bitcast(self, value: Value, type_: Type) -> Value:
         """The same bits as another type."""

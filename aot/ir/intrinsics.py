@@ -78,9 +78,7 @@ def buffer_load_to_lds(
     Lanes out of bounds write zeros.
     """
     name = f"{_PREFIX}raw.ptr.buffer.load.lds"
-    b.declare(
-        name, VOID, "ptr addrspace(8), ptr addrspace(3), i32 immarg, i32, i32, i32 immarg, i32 immarg"
-    )
+    b.declare(name, VOID, "ptr addrspace(8), ptr addrspace(3), i32 immarg, i32, i32, i32 immarg, i32 immarg")
     b.line(
         f"call void @{name}({resource}, {lds}, i32 {num_bytes}, {voffset}, {soffset}, i32 0, i32 0)"
         f"{', ' + tags if tags else ''}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from aot.ir.builder import Builder
-from aot.ir.flavor import TRIPLE, Flavor
 from aot.ir.lds import LdsPool
 from aot.ir.types import GLOBAL_PTR, I32, I64, Type
 from aot.ir.values import Value
@@ -31,7 +30,6 @@ def parameters(arguments: ArgumentList) -> dict[str, Value]:
 
 def render(
     b: Builder,
-    flavor: Flavor,
     lds: LdsPool,
     arguments: ArgumentList,
     *,
@@ -40,7 +38,7 @@ def render(
     pointer_tags: Mapping[str, str],
     attributes: Mapping[str, str],
 ) -> str:
-    """The module. `pointer_tags` are `readonly` or `writeonly` by argument name; unused workgroup axes are declared so."""
+    """The module, without target lines. `pointer_tags` are `readonly` or `writeonly` by argument name; unused workgroup axes are declared so."""
     b.line("ret void")
 
     def parameter(argument: Argument) -> str:
@@ -58,8 +56,6 @@ def render(
     spelled += [f'"{name}"="{value}"' if value else f'"{name}"' for name, value in sorted(function_attributes.items())]
     body = "\n".join(f"{block.label}:\n" + "\n".join(f"  {line}" for line in block.lines) for block in b.blocks)
     parts = [
-        f'target datalayout = "{flavor.data_layout}"',
-        f'target triple = "{TRIPLE}"',
         lds.declaration() if lds.size else "",
         f"define amdgpu_kernel void @{KERNEL_PLACEHOLDER}({', '.join(map(parameter, arguments.arguments))}) #0 {{",
         body,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aot.kernels.emit import emit
+from aot.kernels.emit import builders, emit
 from aot.kernels.source import KernelSource
 
-__all__ = ["KernelSource", "emit"]
+__all__ = ["KernelSource", "builders", "emit"]

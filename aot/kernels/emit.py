@@ -10,6 +10,11 @@ from cache_schema.identity import IMPLICIT_GEMM, Identity
 _BUILDERS = {("fwd", IMPLICIT_GEMM): emit_forward}
 
 
+def builders() -> frozenset[tuple[str, str]]:
+    """The (direction, algorithm) pairs that can be emitted."""
+    return frozenset(_BUILDERS)
+
+
 def emit(identity: Identity, flavor: str) -> KernelSource:
     """Source of the kernel of this identity in this IR flavor."""
     family = identity.direction, identity.algorithm

@@ -86,6 +86,7 @@ def store_shuffled(
     lane: Lane,
     wave_row: Value,
     wave_col: Value,
+    *,
     thread: Value,
     vec: int,
     staging: Segment,
@@ -118,9 +119,7 @@ def store_shuffled(
     for number in range(chunks.passes):
         at = chunks.position(b, thread, number)
         col, row = b.add(at.col, at.col_step), b.add(at.row, at.row_step)
-        start = b.add(
-            b.mul(at.row, row_bytes), b.mul(shuffle.column(b, col, shuffle.bits_of_row(b, row)), ELEM_BYTES)
-        )
+        start = b.add(b.mul(at.row, row_bytes), b.mul(shuffle.column(b, col, shuffle.bits_of_row(b, row)), ELEM_BYTES))
         pointer = b.offset_pointer(staging.pointer(b, start), at.row_step * row_bytes)
         value = b.load(chunk_type(vec), pointer, vec * ELEM_BYTES)
         row_start_bytes = output.row_bytes(b, constant(0), at.row_step)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from aot.ir.builder import Builder
+from aot.ir.control import Loop
 from aot.ir.intrinsics import buffer_load, buffer_load_to_lds
 from aot.ir.lds import Segment
 from aot.ir.types import I16, I32, Type, vector
-from aot.ir.values import Value
+from aot.ir.values import Value, constant
 from aot.kernels.chunks import ChunkMap
 from aot.kernels.fragments import ELEM_BYTES
-from aot.kernels.streams import Addresses
+from aot.kernels.row_table import Entry
+from aot.kernels.rowsets import RowSet
+from aot.kernels.streams import View
 
 
 def chunk_type(elems: int) -> Type:
@@ -20,52 +23,130 @@ def chunk_type(elems: int) -> Type:
     return I16 if elems == 1 else vector(elems // 2, I32)
 
 
+def load_chunks(b: Builder, kind: Type, view: View, scalar: Value, entries: Sequence[Entry]) -> list[Value]:
+    """Issue one load per entry."""
+    return [buffer_load(b, kind, view.resource, view.offset(entry), scalar) for entry in entries]
+
+
 @dataclass(frozen=True, slots=True)
-class RegisterLoader:
-    """Chunks pass through registers. `lane_bytes` is where the thread's first chunk goes in LDS."""
+class Staging:
+    """Where chunks that passed through registers go in LDS. `lane_bytes` is the place of the thread's first chunk."""
 
     chunks: ChunkMap
     row_bytes: int
     lane_bytes: Value
 
     @classmethod
-    def prepare(cls, b: Builder, chunks: ChunkMap, thread: Value, row_elems: int) -> RegisterLoader:
-        """A loader into a tile of rows of `row_elems` elements."""
+    def prepare(cls, b: Builder, chunks: ChunkMap, thread: Value, row_elems: int) -> Staging:
+        """For a tile with rows of `row_elems` elements."""
         at, row_bytes = chunks.position(b, thread, 0), row_elems * ELEM_BYTES
         lane_bytes = b.add(b.mul(at.row, row_bytes, "nuw nsw"), b.mul(at.col, ELEM_BYTES, "nuw nsw"), "nuw nsw")
         return cls(chunks, row_bytes, lane_bytes)
 
-    def load(self, b: Builder, addresses: Addresses) -> list[Value]:
-        """Issue all loads of the tile."""
-        kind = chunk_type(self.chunks.vec)
-        return [
-            buffer_load(b, kind, addresses.resource, offset, addresses.scalar) for offset in addresses.chunks
-        ]
+    @property
+    def pass_bytes(self) -> int:
+        """Distance in LDS of two chunks of a thread."""
+        return self.chunks.rows_per_pass * self.row_bytes
 
-    def store(self, b: Builder, values: Sequence[Value], segment: Segment) -> None:
-        """Write loaded chunks to LDS."""
+    def store(self, b: Builder, values: Sequence[Value], segment: Segment, lane_bytes: Value) -> None:
+        """Write consecutive chunks, the first one to lane_bytes."""
         for number, value in enumerate(values):
-            fixed = number * self.chunks.rows_per_pass * self.row_bytes
-            pointer = b.offset_pointer(segment.pointer(b, self.lane_bytes), fixed)
+            pointer = b.offset_pointer(segment.pointer(b, lane_bytes), number * self.pass_bytes)
             b.store(value, pointer, value.type.bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class DirectLoader:
-    """Chunks go straight to LDS, in thread order. `wave_bytes` is the scalar place of the wave's first chunk."""
+class RegisterLoader:
+    """Chunks pass through registers; all loads of a tile are issued before the first is written to LDS."""
 
-    chunks: ChunkMap
-    wave_bytes: Value
+    def __init__(self, staging: Staging, entries: Sequence[Entry]) -> None:
+        self.staging, self.entries = staging, list(entries)
 
-    @classmethod
-    def prepare(cls, b: Builder, chunks: ChunkMap, wave: Value, wave_size: int) -> DirectLoader:
-        """A loader into a packed tile."""
-        return cls(chunks, b.mul(wave, wave_size * chunks.vec * ELEM_BYTES))
-
-    def issue(self, b: Builder, addresses: Addresses, segment: Segment) -> None:
+    def load(self, b: Builder, view: View) -> list[Value]:
         """Issue all loads of the tile."""
-        chunk_bytes = self.chunks.vec * ELEM_BYTES
-        for number, offset in enumerate(addresses.chunks):
-            fixed = number * self.chunks.threads * chunk_bytes
-            pointer = b.offset_pointer(segment.pointer(b, self.wave_bytes), fixed)
-            buffer_load_to_lds(b, addresses.resource, pointer, chunk_bytes, offset, addresses.scalar, segment.tags)
+        return load_chunks(b, chunk_type(self.staging.chunks.vec), view, view.scalar, self.entries)
+
+    def store(self, b: Builder, values: Sequence[Value], segment: Segment) -> None:
+        """Write the loaded tile to LDS."""
+        self.staging.store(b, values, segment, self.staging.lane_bytes)
+
+    def move(self, b: Builder, view: View, segment: Segment) -> None:
+        """Nothing: load and store do it all."""
+
+
+class BatchedLoader:
+    """A tile of more chunks than registers hold: a loop over batches, each loaded and then written."""
+
+    def __init__(self, staging: Staging, rows: RowSet, batch: int) -> None:
+        self.staging, self.rows, self.batch = staging, rows, batch
+
+    def load(self, b: Builder, view: View) -> list[Value]:
+        """Nothing: `move` does it all."""
+        del b, view
+        return []
+
+    def store(self, b: Builder, values: Sequence[Value], segment: Segment) -> None:
+        """Nothing: `move` does it all."""
+
+    def move(self, b: Builder, view: View, segment: Segment) -> None:
+        """Load and write all batches."""
+        staging, kind = self.staging, chunk_type(self.staging.chunks.vec)
+
+        def one(place: Value, state: Sequence[Value]) -> Value:
+            scalar = self.rows.scalar(state, view.scalar)
+            loaded = load_chunks(b, kind, view, scalar, self.rows.entries(state, self.batch))
+            staging.store(b, loaded, segment, place)
+            return b.add(place, self.batch * staging.pass_bytes)
+
+        for_batches(b, staging.chunks, self.rows, self.batch, staging.lane_bytes, one)
+
+
+class DirectLoader:
+    """Chunks go straight to LDS, in thread order. `wave_bytes` is the scalar place of the wave's first chunk.
+
+    Either all entries are at hand, or `rows` gives them batch by batch.
+    """
+
+    def __init__(self, chunks: ChunkMap, wave_bytes: Value, entries: Sequence[Entry], rows: RowSet | None, batch: int):
+        self.chunks, self.wave_bytes, self.entries, self.rows, self.batch = chunks, wave_bytes, entries, rows, batch
+
+    def issue(self, b: Builder, view: View, segment: Segment) -> None:
+        """Issue all loads of the tile."""
+        if self.rows is None:
+            self._issue(b, view, view.scalar, self.entries, segment, self.wave_bytes)
+            return
+        rows = self.rows
+
+        def one(place: Value, state: Sequence[Value]) -> Value:
+            scalar = rows.scalar(state, view.scalar)
+            self._issue(b, view, scalar, rows.entries(state, self.batch), segment, place)
+            return b.add(place, self.batch * self._pass_bytes)
+
+        for_batches(b, self.chunks, rows, self.batch, self.wave_bytes, one)
+
+    @property
+    def _pass_bytes(self) -> int:
+        return self.chunks.threads * self.chunks.vec * ELEM_BYTES
+
+    def _issue(
+        self, b: Builder, view: View, scalar: Value, entries: Sequence[Entry], segment: Segment, place: Value
+    ) -> None:
+        for number, entry in enumerate(entries):
+            pointer = b.offset_pointer(segment.pointer(b, place), number * self._pass_bytes)
+            size = self.chunks.vec * ELEM_BYTES
+            buffer_load_to_lds(b, view.resource, pointer, size, view.offset(entry), scalar, segment.tags)
+
+
+def for_batches(
+    b: Builder,
+    chunks: ChunkMap,
+    rows: RowSet,
+    batch: int,
+    place: Value,
+    body: Callable[[Value, Sequence[Value]], Value],
+) -> None:
+    """Run `body(place, rows state) -> next place` over all batches of a tile."""
+    with Loop(b, [constant(chunks.passes // batch), place, *rows.start()], "batch") as loop:
+        left, place, *state = loop.carried
+        place = body(place, state)
+        left = b.sub(left, 1)
+        loop.repeat_if(b.icmp("ne", left, 0), [left, place, *rows.advance(state, batch)], [])

@@ -9,7 +9,8 @@
 | async_dma | 2 | wait for the tile, barrier, start the next tile, multiply at raised priority |
 
 compv3 pairs LDS reads and matrix instructions in the scheduler; compv4 does so too and runs at raised priority. Tiles
-fetched beyond the last one are out of bounds and never multiplied.
+fetched beyond the last one are out of bounds and never multiplied. Where registers cannot hold a tile (`budget`), compv3
+and compv4 load and store it before the matrix phase, as mem does.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from aot.ir.intrinsics import SCHED_DS_READ, SCHED_MFMA, mfma, sched_group_barri
 from aot.ir.lds import Segment
 from aot.ir.values import Value, zero
 from aot.kernels.fragments import FragmentReader
-from aot.kernels.loaders import DirectLoader, RegisterLoader
-from aot.kernels.streams import Stream
+from aot.kernels.loaders import BatchedLoader, DirectLoader, RegisterLoader
+from aot.kernels.streams import Stream, View
 from aot.kernels.tile import Tile
 
 Values = list[Value]
@@ -73,28 +74,37 @@ class Multiply:
 class Loads:
     """Register-staged loads of both operands."""
 
-    a: RegisterLoader
-    b: RegisterLoader
+    a: RegisterLoader | BatchedLoader
+    b: RegisterLoader | BatchedLoader
 
-    def load(self, b: Builder, stream: Stream, state: Sequence[Value]) -> Values:
-        """Issue the loads of a tile: the chunks of A, then those of B."""
-        a_at, b_at = stream.addresses(state)
-        return [*self.a.load(b, a_at), *self.b.load(b, b_at)]
+    @property
+    def batched(self) -> bool:
+        """Whether an operand is too large to be held in registers."""
+        return isinstance(self.a, BatchedLoader) or isinstance(self.b, BatchedLoader)
 
-    def store(self, b: Builder, staged: Sequence[Value], buffers: Buffers) -> None:
-        """Write a loaded tile to LDS."""
-        count = self.a.chunks.passes
-        self.a.store(b, staged[:count], buffers.a)
-        self.b.store(b, staged[count:], buffers.b)
+    def load(self, b: Builder, views: tuple[View, View]) -> tuple[Values, Values]:
+        """Issue the loads of a tile, as far as registers hold it."""
+        return self.a.load(b, views[0]), self.b.load(b, views[1])
+
+    def store(self, b: Builder, staged: tuple[Values, Values], buffers: Buffers) -> None:
+        """Write the loaded tile to LDS."""
+        self.a.store(b, staged[0], buffers.a)
+        self.b.store(b, staged[1], buffers.b)
+
+    def move(self, b: Builder, views: tuple[View, View], buffers: Buffers) -> None:
+        """Load a tile and write it to LDS."""
+        staged = self.load(b, views)
+        self.a.move(b, views[0], buffers.a)
+        self.b.move(b, views[1], buffers.b)
+        self.store(b, staged, buffers)
 
 
 def single_buffer(b: Builder, stream: Stream, tiles: Value, loads: Loads, buffers: Buffers, phase: Multiply) -> Values:
     """mem: nothing is in flight while the matrix phase runs, so it needs the fewest registers."""
     state = stream.start()
     with Loop(b, [tiles, *state, *phase.start()], "k") as loop:
-        left, *carried = loop.carried
-        state, accumulators = carried[: len(state)], carried[len(state) :]
-        loads.store(b, loads.load(b, stream, state), buffers)
+        [left], state, accumulators = split(loop.carried, 1, len(state))
+        loads.move(b, stream.views(state), buffers)
         lds_barrier(b)
         accumulators = phase.run(b, accumulators, buffers)
         state = stream.advance(state)
@@ -106,21 +116,20 @@ def single_buffer(b: Builder, stream: Stream, tiles: Value, loads: Loads, buffer
 
 def prefetched(b: Builder, stream: Stream, tiles: Value, loads: Loads, buffers: Buffers, phase: Multiply) -> Values:
     """compv3 and compv4: the next tile travels to registers while this one is multiplied."""
+    assert not loads.batched
     state = stream.start()
-    staged = loads.load(b, stream, state)
+    a, w = loads.load(b, stream.views(state))
     state = stream.advance(state)
-    with Loop(b, [tiles, *state, *staged, *phase.start()], "k") as loop:
-        left, *carried = loop.carried
-        state, carried = carried[: len(state)], carried[len(state) :]
-        staged, accumulators = carried[: len(staged)], carried[len(staged) :]
-        loads.store(b, staged, buffers)
+    with Loop(b, [tiles, *state, *a, *w, *phase.start()], "k") as loop:
+        [left], state, a, w, accumulators = split(loop.carried, 1, len(state), len(a), len(w))
+        loads.store(b, (a, w), buffers)
         lds_barrier(b)
-        staged = loads.load(b, stream, state)
+        a, w = loads.load(b, stream.views(state))
         state = stream.advance(state)
         accumulators = phase.run(b, accumulators, buffers)
         left = b.sub(left, 1)
         lds_barrier(b)
-        loop.repeat_if(b.icmp("sgt", left, 0), [left, *state, *staged, *accumulators], accumulators)
+        loop.repeat_if(b.icmp("sgt", left, 0), [left, *state, *a, *w, *accumulators], accumulators)
     return loop.results
 
 
@@ -131,30 +140,32 @@ def double_buffer(
     loads: Loads,
     buffers: Sequence[Buffers],
     phase: Multiply,
+    *,
     store_late: bool,
 ) -> Values:
     """unroll_k: two tiles per round, one barrier per tile; an odd count leaves in the middle of a round."""
     state = stream.start()
-    loads.store(b, loads.load(b, stream, state), buffers[0])
+    loads.move(b, stream.views(state), buffers[0])
     state = stream.advance(state)
     lds_barrier(b)
     with Loop(b, [tiles, *state, *phase.start()], "k") as loop:
-        left, *carried = loop.carried
-        state, accumulators = carried[: len(state)], carried[len(state) :]
+        [left], state, accumulators = split(loop.carried, 1, len(state))
         for half in (0, 1):
-            staged = loads.load(b, stream, state)
-            if not store_late:
-                loads.store(b, staged, buffers[1 - half])
+            into, views = buffers[1 - half], stream.views(state)
+            staged: tuple[Values, Values] = ([], [])
+            if store_late:
+                staged = loads.load(b, views)
+            else:
+                loads.move(b, views, into)
             state = stream.advance(state)
             accumulators = phase.run(b, accumulators, buffers[half])
             left = b.sub(left, 1)
-            more = b.icmp("sgt", left, 0)
             if half == 0:
                 loop.leave_if(b.icmp("slt", left, 1), accumulators)
             if store_late:
-                loads.store(b, staged, buffers[1 - half])
+                loads.store(b, staged, into)
             lds_barrier(b)
-        loop.repeat_if(more, [left, *state, *accumulators], accumulators)
+        loop.repeat_if(b.icmp("sgt", left, 0), [left, *state, *accumulators], accumulators)
     return loop.results
 
 
@@ -169,16 +180,15 @@ def direct(
     """async_dma: the next tile travels to the other LDS tile while this one is multiplied."""
 
     def issue(state: Sequence[Value], into: Buffers) -> None:
-        a_at, b_at = stream.addresses(state)
-        loaders[0].issue(b, a_at, into.a)
-        loaders[1].issue(b, b_at, into.b)
+        a_view, b_view = stream.views(state)
+        loaders[0].issue(b, a_view, into.a)
+        loaders[1].issue(b, b_view, into.b)
 
     state = stream.start()
     issue(state, buffers[0])
     state = stream.advance(state)
     with Loop(b, [tiles, *state, *phase.start()], "k") as loop:
-        left, *carried = loop.carried
-        state, accumulators = carried[: len(state)], carried[len(state) :]
+        [left], state, accumulators = split(loop.carried, 1, len(state))
         for half in (0, 1):
             lds_barrier(b, vmcnt=0)
             issue(state, buffers[1 - half])
@@ -190,5 +200,15 @@ def direct(
             if half == 0:
                 loop.leave_if(b.icmp("slt", left, 1), accumulators)
         loop.repeat_if(b.icmp("sgt", left, 0), [left, *state, *accumulators], accumulators)
+    # The tile that was fetched in vain must have landed before its place is used for anything else.
     lds_barrier(b, vmcnt=0)
     return loop.results
+
+
+def split(values: Sequence[Value], *counts: int) -> list[Values]:
+    """Consecutive parts of these lengths, and the rest."""
+    parts, start = [], 0
+    for count in counts:
+        parts.append(list(values[start : start + count]))
+        start += count
+    return [*parts, list(values[start:])]

@@ -58,9 +58,7 @@ def missing_taps(b: Builder, args: Mapping[str, Value], rows: Sequence[ImageRow]
         masks = [
             b.or_(
                 mask,
-                b.select(
-                    b.icmp("ult", b.add(row.hi, distance), args["p_Hi"]), b.shl(column, first_tap), constant(0)
-                ),
+                b.select(b.icmp("ult", b.add(row.hi, distance), args["p_Hi"]), b.shl(column, first_tap), constant(0)),
             )
             for row, column, mask in zip(rows, columns, masks, strict=True)
         ]

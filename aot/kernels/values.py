@@ -31,9 +31,7 @@ def argument_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
     pixel, row = p.c * elem, p.w * p.c * elem
     tap, tap_row = dil_w * pixel, dil_h * row
     origin = p.pad_h * row + p.pad_w * pixel
-    uniform = (
-        p.cpg % tile_k == 0 and p.y * p.x <= UNIFORM_TAP_LIMIT and p.x_bytes + origin <= TENSOR_BYTES_LIMIT - 1
-    )
+    uniform = p.cpg % tile_k == 0 and p.y * p.x <= UNIFORM_TAP_LIMIT and p.x_bytes + origin <= TENSOR_BYTES_LIMIT - 1
     channels_back = (p.cpg - tile_k) * elem
     tap_step = tap - channels_back
     row_step = tap_row - (p.x - 1) * tap - channels_back

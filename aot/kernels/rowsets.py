@@ -1,0 +1,99 @@
+"""The rows of an operand tile as its loaders meet them: kept in registers, or fetched anew for every batch of chunks.
+
+A thread that loads few chunks keeps an entry per chunk in registers. One that loads many (narrow vectors, few threads)
+would fill the register file and the code with them: it runs a loop over batches instead, and gets the entries of a
+batch from the row table (A) or from the distance between rows (B).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from aot.ir.builder import Builder
+from aot.ir.intrinsics import OUT_OF_BOUNDS
+from aot.ir.values import Value, constant
+from aot.kernels.chunks import ChunkMap
+from aot.kernels.row_table import ENTRY_BYTES, Entry, RowTable
+from aot.kernels.streams import Stream
+
+
+class RowSet(Protocol):
+    """Entries of the rows of a thread's chunks, `batch` at a time, walked by a carried state."""
+
+    def start(self) -> list[Value]:
+        """State of the first batch."""
+        ...
+
+    def entries(self, state: Sequence[Value], count: int) -> list[Entry]:
+        """Entries of the batch, and nothing else."""
+        ...
+
+    def advance(self, state: Sequence[Value], count: int) -> list[Value]:
+        """State of the batch behind `count` chunks."""
+        ...
+
+    def scalar(self, state: Sequence[Value], scalar: Value) -> Value:
+        """The scalar offset of the batch, from that of the tile."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TabledRows:
+    """Rows of A behind a table. State: place in the table."""
+
+    b: Builder
+    table: RowTable
+    chunks: ChunkMap
+    stream: Stream
+    first_row: Value
+
+    def start(self) -> list[Value]:
+        return [self.b.mul(self.first_row, ENTRY_BYTES)]
+
+    def entries(self, state: Sequence[Value], count: int) -> list[Entry]:
+        step = self.chunks.rows_per_pass
+        return [self.stream.localised(self.table.read(self.b, state[0], number * step)) for number in range(count)]
+
+    def advance(self, state: Sequence[Value], count: int) -> list[Value]:
+        return [self.b.add(state[0], count * self.chunks.rows_per_pass * ENTRY_BYTES)]
+
+    def scalar(self, state: Sequence[Value], scalar: Value) -> Value:
+        del state
+        return scalar
+
+
+@dataclass(frozen=True, slots=True)
+class EvenRows:
+    """Rows of B, which lie at even distances. State: byte offset of the batch, rows left in the group.
+
+    `lane_bytes` is the offset of the thread's first row and column, `row_bytes` the distance of two rows.
+    """
+
+    b: Builder
+    chunks: ChunkMap
+    first_row: Value
+    lane_bytes: Value
+    row_bytes: Value
+    rows_left: Value
+
+    def start(self) -> list[Value]:
+        return [constant(0), self.rows_left]
+
+    def entries(self, state: Sequence[Value], count: int) -> list[Entry]:
+        b, left = self.b, state[1]
+        step = self.chunks.rows_per_pass
+        entries: list[Entry] = []
+        for number in range(count):
+            inside = b.icmp("slt", self.first_row, b.sub(left, number * step))
+            offset = b.add(self.lane_bytes, b.mul(self.row_bytes, number * step))
+            entries.append((b.select(inside, offset, OUT_OF_BOUNDS),))
+        return entries
+
+    def advance(self, state: Sequence[Value], count: int) -> list[Value]:
+        rows = count * self.chunks.rows_per_pass
+        return [self.b.add(state[0], self.b.mul(self.row_bytes, rows)), self.b.sub(state[1], rows)]
+
+    def scalar(self, state: Sequence[Value], scalar: Value) -> Value:
+        return self.b.add(scalar, state[0])

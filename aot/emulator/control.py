@@ -1,0 +1,36 @@
+"""Hardware registers that programs may read and set: MODE, and the few that identify the place of execution."""
+
+from __future__ import annotations
+
+from aot.emulator import faults, layout
+from aot.emulator.decode import Instruction
+from aot.emulator.faults import FaultSignal
+from aot.emulator.machine_numpy import NumpyMachine
+
+# Registers that read as a constant here; kernels use them to spread work, never for results.
+CONSTANT_REGISTERS = {"HW_REG_XCC_ID": 0, "HW_REG_HW_ID": 0}
+MODE_REGISTER = "HW_REG_MODE"
+
+
+def execute_hardware_register(wave: NumpyMachine, instruction: Instruction) -> None:
+    """s_getreg_b32, s_setreg_b32, s_setreg_imm32_b32 on a field of a register."""
+    form = instruction.form
+    name, offset, size = form.get("register"), form.get("offset"), form.get("size")
+    ones = ((1 << size) - 1) << offset
+    if form.name == "s_getreg_b32":
+        if name == MODE_REGISTER:
+            value = int(wave.cells[layout.MODE // 4])
+        elif name in CONSTANT_REGISTERS:
+            value = CONSTANT_REGISTERS[name]
+        else:
+            raise FaultSignal(faults.UNMODELLED, detail=f"hardware register {name}")
+        wave.set_scalar(0, 0, wave.ops.const((value & ones) >> offset, "u32"))
+        return
+    if name != MODE_REGISTER:
+        raise FaultSignal(faults.UNMODELLED, detail=f"hardware register {name}")
+    value = int(wave.scalar(0).ref[0]) << offset & ones
+    mode = int(wave.cells[layout.MODE // 4]) & ~ones | value
+    if mode & 0xF:
+        raise FaultSignal(faults.UNMODELLED, detail="a rounding mode other than to nearest even")
+    wave.cells[layout.MODE // 4] = mode
+    wave.flush_f32, wave.flush_f16_f64 = (mode >> 4 & 3) != 3, (mode >> 6 & 3) != 3

@@ -1,7 +1,7 @@
 """Dialects of LLVM IR text: what differs between the LLVM releases that a toolchain may bring.
 
-A declaration is verified before LLVM upgrades old IR, so the right one has to be written. The data layout, which differs
-even within a release, is left out of the text: the engine adds its compiler's own.
+A declaration is verified before LLVM upgrades old IR, so the right one has to be written. The data layout differs even
+within a release and is left out of the text: the engine adds its compiler's own.
 """
 
 from __future__ import annotations

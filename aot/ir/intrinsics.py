@@ -11,7 +11,7 @@ from aot.ir.values import Value, constant
 
 #: Word 3 of a raw buffer descriptor on gfx9: 32-bit data format.
 RAW_BUFFER_WORD3 = 0x00027000
-#: Always out of bounds: tensors are smaller than 2^31 bytes. It is aligned, and adding an offset below 2^31 cannot wrap.
+#: Always out of bounds: tensors are smaller than 2^31 bytes. Aligned, and adding an offset below 2^31 cannot wrap.
 OUT_OF_BOUNDS = 0x80000000
 #: Scheduling groups of sched.group.barrier.
 SCHED_MFMA, SCHED_VMEM_READ, SCHED_DS_READ, SCHED_DS_WRITE = 0x008, 0x020, 0x100, 0x200

@@ -38,7 +38,10 @@ def render(
     pointer_tags: Mapping[str, str],
     attributes: Mapping[str, str],
 ) -> str:
-    """The module, without target lines. `pointer_tags` are `readonly` or `writeonly` by argument name; unused workgroup axes are declared so."""
+    """The module, without target lines.
+
+    `pointer_tags` are `readonly` or `writeonly` by argument name; workgroup axes not named are declared unused.
+    """
     b.line("ret void")
 
     def parameter(argument: Argument) -> str:

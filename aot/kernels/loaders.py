@@ -23,9 +23,9 @@ def chunk_type(elems: int) -> Type:
     return I16 if elems == 1 else vector(elems // 2, I32)
 
 
-def load_chunks(b: Builder, kind: Type, view: View, scalar: Value, entries: Sequence[Entry]) -> list[Value]:
+def load_chunks(b: Builder, kind: Type, view: View, entries: Sequence[Entry]) -> list[Value]:
     """Issue one load per entry."""
-    return [buffer_load(b, kind, view.resource, view.offset(entry), scalar) for entry in entries]
+    return [buffer_load(b, kind, view.resource, view.offset(entry), view.scalar) for entry in entries]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class RegisterLoader:
 
     def load(self, b: Builder, view: View) -> list[Value]:
         """Issue all loads of the tile."""
-        return load_chunks(b, chunk_type(self.staging.chunks.vec), view, view.scalar, self.entries)
+        return load_chunks(b, chunk_type(self.staging.chunks.vec), view, self.entries)
 
     def store(self, b: Builder, values: Sequence[Value], segment: Segment) -> None:
         """Write the loaded tile to LDS."""
@@ -92,8 +92,7 @@ class BatchedLoader:
         staging, kind = self.staging, chunk_type(self.staging.chunks.vec)
 
         def one(place: Value, state: Sequence[Value]) -> Value:
-            scalar = self.rows.scalar(state, view.scalar)
-            loaded = load_chunks(b, kind, view, scalar, self.rows.entries(state, self.batch))
+            loaded = load_chunks(b, kind, view, self.rows.entries(state, self.batch))
             staging.store(b, loaded, segment, place)
             return b.add(place, self.batch * staging.pass_bytes)
 
@@ -112,13 +111,12 @@ class DirectLoader:
     def issue(self, b: Builder, view: View, segment: Segment) -> None:
         """Issue all loads of the tile."""
         if self.rows is None:
-            self._issue(b, view, view.scalar, self.entries, segment, self.wave_bytes)
+            self._issue(b, view, self.entries, segment, self.wave_bytes)
             return
         rows = self.rows
 
         def one(place: Value, state: Sequence[Value]) -> Value:
-            scalar = rows.scalar(state, view.scalar)
-            self._issue(b, view, scalar, rows.entries(state, self.batch), segment, place)
+            self._issue(b, view, rows.entries(state, self.batch), segment, place)
             return b.add(place, self.batch * self._pass_bytes)
 
         for_batches(b, self.chunks, rows, self.batch, self.wave_bytes, one)
@@ -127,13 +125,11 @@ class DirectLoader:
     def _pass_bytes(self) -> int:
         return self.chunks.threads * self.chunks.vec * ELEM_BYTES
 
-    def _issue(
-        self, b: Builder, view: View, scalar: Value, entries: Sequence[Entry], segment: Segment, place: Value
-    ) -> None:
+    def _issue(self, b: Builder, view: View, entries: Sequence[Entry], segment: Segment, place: Value) -> None:
         for number, entry in enumerate(entries):
             pointer = b.offset_pointer(segment.pointer(b, place), number * self._pass_bytes)
             size = self.chunks.vec * ELEM_BYTES
-            buffer_load_to_lds(b, view.resource, pointer, size, view.offset(entry), scalar, segment.tags)
+            buffer_load_to_lds(b, view.resource, pointer, size, view.offset(entry), view.scalar, segment.tags)
 
 
 def for_batches(

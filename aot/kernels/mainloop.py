@@ -9,8 +9,8 @@
 | async_dma | 2 | wait for the tile, barrier, start the next tile, multiply at raised priority |
 
 compv3 pairs LDS reads and matrix instructions in the scheduler; compv4 does so too and runs at raised priority. Tiles
-fetched beyond the last one are out of bounds and never multiplied. Where registers cannot hold a tile (`budget`), compv3
-and compv4 load and store it before the matrix phase, as mem does.
+fetched beyond the last one are out of bounds and never multiplied. Where registers cannot hold a tile (see `budget`),
+compv3 and compv4 load and store it before the matrix phase, as mem does.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from aot.ir.builder import Builder
 from aot.ir.intrinsics import OUT_OF_BOUNDS
-from aot.ir.values import Value, constant
+from aot.ir.values import Value
 from aot.kernels.chunks import ChunkMap
 from aot.kernels.row_table import ENTRY_BYTES, Entry, RowTable
 from aot.kernels.streams import Stream
@@ -32,10 +32,6 @@ class RowSet(Protocol):
 
     def advance(self, state: Sequence[Value], count: int) -> list[Value]:
         """State of the batch behind `count` chunks."""
-        ...
-
-    def scalar(self, state: Sequence[Value], scalar: Value) -> Value:
-        """The scalar offset of the batch, from that of the tile."""
         ...
 
 
@@ -59,16 +55,13 @@ class TabledRows:
     def advance(self, state: Sequence[Value], count: int) -> list[Value]:
         return [self.b.add(state[0], count * self.chunks.rows_per_pass * ENTRY_BYTES)]
 
-    def scalar(self, state: Sequence[Value], scalar: Value) -> Value:
-        del state
-        return scalar
-
 
 @dataclass(frozen=True, slots=True)
 class EvenRows:
-    """Rows of B, which lie at even distances. State: byte offset of the batch, rows left in the group.
+    """Rows of B, which lie at even distances. State: lane offset of the batch, rows left in the group.
 
-    `lane_bytes` is the offset of the thread's first row and column, `row_bytes` the distance of two rows.
+    `lane_bytes` is the offset of the thread's first row and column, `row_bytes` the distance of two rows. Offsets are
+    chained from the state, so that nothing of a batch is worth keeping in registers.
     """
 
     b: Builder
@@ -79,21 +72,19 @@ class EvenRows:
     rows_left: Value
 
     def start(self) -> list[Value]:
-        return [constant(0), self.rows_left]
+        return [self.lane_bytes, self.rows_left]
 
     def entries(self, state: Sequence[Value], count: int) -> list[Entry]:
-        b, left = self.b, state[1]
+        b, (offset, left) = self.b, state
         step = self.chunks.rows_per_pass
         entries: list[Entry] = []
         for number in range(count):
             inside = b.icmp("slt", self.first_row, b.sub(left, number * step))
-            offset = b.add(self.lane_bytes, b.mul(self.row_bytes, number * step))
             entries.append((b.select(inside, offset, OUT_OF_BOUNDS),))
+            offset = b.add(offset, b.mul(self.row_bytes, step))
         return entries
 
     def advance(self, state: Sequence[Value], count: int) -> list[Value]:
+        offset, left = state
         rows = count * self.chunks.rows_per_pass
-        return [self.b.add(state[0], self.b.mul(self.row_bytes, rows)), self.b.sub(state[1], rows)]
-
-    def scalar(self, state: Sequence[Value], scalar: Value) -> Value:
-        return self.b.add(scalar, state[0])
+        return [self.b.add(offset, self.b.mul(self.row_bytes, rows)), self.b.sub(left, rows)]

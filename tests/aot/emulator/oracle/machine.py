@@ -29,6 +29,7 @@ ALL_LANES = (1 << LANES) - 1
 #: Where a lane case finds its operands; 64-bit tuples are aligned to even registers.
 SOURCE_REGISTERS = (4, 8, 12)
 RESULT_REGISTER = 16
+EXTRA_REGISTER = 40
 MASK_IN = "s[22:23]"
 MASK_OUT = "s[20:21]"
 
@@ -38,7 +39,8 @@ class LaneCase:
     """One vector instruction over v[4..], v[8..], v[12..] into v[16..]. Widths count dwords, 0 is absent.
 
     With `mask_in`, s[22:23] and VCC hold a per-lane bit. `mask_out` names a mask register to store, "" for none;
-    `exec_out` stores EXEC after the instruction. `setup` runs before with all lanes on, `teardown` after.
+    `exec_out` stores EXEC after the instruction. `setup` runs before with all lanes on, `teardown` after. `extra` more
+    dwords are stored from v[40..]; `registers` are the first registers of the sources.
     """
 
     key: str
@@ -50,6 +52,8 @@ class LaneCase:
     exec_out: bool = False
     setup: str = ""
     teardown: str = ""
+    extra: int = 0
+    registers: tuple[int, ...] = SOURCE_REGISTERS
 
     @property
     def planes_in(self) -> int:
@@ -57,12 +61,12 @@ class LaneCase:
 
     @property
     def planes_out(self) -> int:
-        return self.result + bool(self.mask_out) + int(self.exec_out)
+        return self.result + bool(self.mask_out) + int(self.exec_out) + self.extra
 
 
 @dataclass(frozen=True)
 class WaveCase:
-    """Scalar code with `inputs` dwords in s[40:..] (at most 8) and `outputs` dwords from s[60:..] (at most 8)."""
+    """Scalar code with `inputs` dwords in s[40:..] (at most 16) and `outputs` dwords from s[60:..] (at most 16)."""
 
     key: str
     text: str
@@ -79,7 +83,7 @@ def lane_block(case: LaneCase) -> str:
     """Loads the operands of a case, runs it under the workgroup's EXEC mask, stores results, advances both pointers."""
     lines: list[str] = []
     plane = 0
-    for first, dwords in [*zip(SOURCE_REGISTERS, case.sources, strict=False), (RESULT_REGISTER, case.result)]:
+    for first, dwords in [*zip(case.registers, case.sources, strict=False), (RESULT_REGISTER, case.result)]:
         for i in range(dwords):
             lines.append(f"global_load_dword v{first + i}, v0, s[4:5] offset:{256 * plane}")
             plane += 1
@@ -102,6 +106,7 @@ def lane_block(case: LaneCase) -> str:
     if case.exec_out:
         lines.append("v_cndmask_b32_e64 v26, 0, 1, s[24:25]")
         stores.append("v26")
+    stores += [f"v{EXTRA_REGISTER + i}" for i in range(case.extra)]
     lines += [f"global_store_dword v0, {name}, s[6:7] offset:{256 * i}" for i, name in enumerate(stores)]
     for low, amount in (("s4", 256 * case.planes_in), ("s6", 256 * case.planes_out)):
         lines += [f"s_add_u32 {low}, {low}, {amount}", f"s_addc_u32 s{int(low[1:]) + 1}, s{int(low[1:]) + 1}, 0"]
@@ -140,8 +145,16 @@ s_addc_u32 s5, s5, 0
 """
 
 
-def assembly(body: str, *, lds_bytes: int = 0, block: int = LANES, vgprs: int = 64, flush_f32: bool = False) -> str:
-    """A whole assembly file with one kernel named `cases` around the body."""
+def assembly(
+    body: str,
+    *,
+    lds_bytes: int = 0,
+    scratch_bytes: int = 0,
+    block: int = LANES,
+    vgprs: int = 64,
+    flush_f32: bool = False,
+) -> str:
+    """A whole assembly file with one kernel named `cases` around the body; as many AGPRs as VGPRs."""
     return f"""\
 .text
 .globl cases
@@ -160,6 +173,8 @@ s_endpgm
 .amdhsa_accum_offset {vgprs}
 .amdhsa_next_free_sgpr 96
 .amdhsa_group_segment_fixed_size {lds_bytes}
+.amdhsa_private_segment_fixed_size {scratch_bytes}
+.amdhsa_enable_private_segment {int(scratch_bytes > 0)}
 .amdhsa_float_denorm_mode_32 {0 if flush_f32 else 3}
 .amdhsa_float_denorm_mode_16_64 3
 .end_amdhsa_kernel
@@ -177,7 +192,7 @@ amdhsa.kernels:
     .kernarg_segment_size: 24
     .kernarg_segment_align: 8
     .group_segment_fixed_size: {lds_bytes}
-    .private_segment_fixed_size: 0
+    .private_segment_fixed_size: {scratch_bytes}
     .wavefront_size: 64
     .sgpr_count: 102
     .vgpr_count: {2 * vgprs}
@@ -265,13 +280,16 @@ def run_lane_cases(
     *,
     engine: str,
     flush_f32: bool = False,
+    lds_bytes: int = 0,
+    scratch_bytes: int = 0,
 ) -> list[Words]:
     """Runs lane cases; `operands[i]` is (workgroups, planes_in, 64), the result (workgroups, planes_out, 64)."""
     groups = len(masks)
     header = np.zeros((groups, HEADER_BYTES // 4), np.uint32)
     header[:, :2] = np.array(masks, np.uint64)[:, None].view(np.uint32)
     inputs = np.concatenate([header, *(planes.reshape(groups, -1) for planes in operands)], axis=1)
-    source = assembly(PROLOGUE + "\n".join(lane_block(case) for case in cases), flush_f32=flush_f32)
+    body = PROLOGUE + "\n".join(lane_block(case) for case in cases)
+    source = assembly(body, flush_f32=flush_f32, lds_bytes=lds_bytes, scratch_bytes=scratch_bytes)
     out = execute(arch, source, inputs, LANES * sum(case.planes_out for case in cases), engine=engine)
     edges = np.cumsum([LANES * case.planes_out for case in cases])
     return [part.reshape(groups, -1, LANES) for part in np.split(out, edges[:-1], axis=1)]

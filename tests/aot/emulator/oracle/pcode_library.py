@@ -15,6 +15,14 @@ def call(name: str, arguments: list[Value], environment: dict[str, Any]) -> Valu
     """Evaluates a named function; raises PcodeUnsupportedError for one that is not modelled."""
     if name in _FUNCTIONS:
         return _FUNCTIONS[name](*arguments)
+    if name == "CalcDsAddr":
+        address, low, high = (argument.number for argument in arguments)
+        return integer("u", 32, address + low + (high << 8))
+    if re.fullmatch(r"Calc\w+Addr", name):
+        # The address forms are the business of whoever set up the case.
+        known = environment["ADDRESS"]
+        assert isinstance(known, Value)
+        return known
     conversion = re.fullmatch(r"([a-z]+\d+)_to_([a-z]+\d+)", name)
     if conversion is not None:
         source, target = type_of(conversion.group(1)), type_of(conversion.group(2))

@@ -1,0 +1,56 @@
+"""Kernels that Triton compiled give numpy's results on the emulator, on both architectures, without a finding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.aot.emulator.triton import environment
+from tests.aot.emulator.triton.launch import DATA, CompiledKernel, load, run
+from tests.aot.emulator.triton.problems import Problem, problems, worst
+from tests.aot.emulator.triton.variants import ARCHITECTURES, VARIANTS
+
+COMMITTED = load(DATA)
+
+
+def check(kernel: CompiledKernel, problem: Problem, *, engine: str) -> None:
+    buffers = {name: array.copy() for name, array in problem.buffers.items()}
+    report = run(kernel, buffers, problem.scalars, problem.grid, engine=engine)
+    assert not report.faults, (str(kernel), problem.name, report.faults[:3])
+    assert worst(problem, buffers) <= 1, (str(kernel), problem.name, worst(problem, buffers))
+    for name, array in problem.buffers.items():
+        if name != problem.output:
+            assert buffers[name].tobytes() == array.tobytes(), f"{name} is an input"
+
+
+def test_the_committed_kernels_are_complete_and_small() -> None:
+    """Every committed variant is there for both architectures, within the size that a repository may carry."""
+    names = {(kernel.arch, kernel.variant.name) for kernel in COMMITTED}
+    assert names == {(arch, variant.name) for arch in ARCHITECTURES for variant in VARIANTS if variant.committed}
+    assert max(len(kernel.code) for kernel in COMMITTED) < 25_000
+    assert sum(len(kernel.code) for kernel in COMMITTED) < 400_000
+
+
+@pytest.mark.parametrize("kernel", COMMITTED, ids=str)
+def test_committed_kernels_compute_what_numpy_does(kernel: CompiledKernel) -> None:
+    """GEMM, softmax, attention, convolution and atomics on ragged problems stay within the derived bound."""
+    for problem in problems(kernel.variant):
+        check(kernel, problem, engine="llvm")
+
+
+@pytest.mark.parametrize("kernel", [k for k in COMMITTED if k.variant.kernel in ("softmax", "row_add")], ids=str)
+def test_the_plain_engine_agrees(kernel: CompiledKernel) -> None:
+    """The slow engine passes the same comparison on the small kernels."""
+    check(kernel, next(problems(kernel.variant)), engine="numpy")
+
+
+@pytest.mark.full
+def test_every_variant_freshly_compiled(tmp_path: Path) -> None:
+    """All variants, compiled now by Triton in its own environment, on more sizes."""
+    environment.compile_kernels(tmp_path)
+    kernels = load(tmp_path)
+    assert len(kernels) == len(VARIANTS) * len(ARCHITECTURES)
+    for kernel in kernels:
+        for problem in problems(kernel.variant, full=True):
+            check(kernel, problem, engine="llvm")

@@ -16,6 +16,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "describe": ("describe", "Show what a grid is made of, axis by axis."),
     "inspect": ("inspect", "Look into a cache: kernels, resources, reasons."),
     "plan": ("plan", "Print the launch plan of a problem from a cache."),
+    "verify": ("verify", "Run the kernels of a cache on the emulator and compare with float64."),
     "doctor": ("doctor", "Say which toolchain was found, why, and what is missing."),
 }
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.runtime.float16 import Bits, Reals, narrow, widen
+from aot.runtime.float16 import Bits, Reals, half_step, narrow, widen
 from aot.runtime.reference import Reference
 
 _U32 = 2.0**-24
@@ -38,9 +38,10 @@ _PRODUCT_LOSS = 2.0**-150
 class Comparison:
     """The verdict on one result tensor.
 
-    `worst_error` is the largest |result - exact| over finite results, `worst_use` the largest share of its allowance
-    (half the width of the interval of step 4) that a result took up, `bound` the largest allowance. The first wrong
-    element is named by its index, with what it is and the least and greatest right value.
+    `worst_error` is the largest |result - exact| over finite results, `bound` the largest that was allowed. `worst_use`
+    is the largest share of A that a result shows to have been used up before it was rounded: what its distance
+    exceeds half a unit in its last place by, over A. The first wrong element is named by its index, with what it is and
+    the least and greatest right value.
     """
 
     elements: int
@@ -101,7 +102,8 @@ def compare(result: Bits, reference: Reference, dtype: str, parts: int = 0) -> C
         distance = np.where(measured, np.abs(got - exact), 0.0)
         allowance = np.where(measured, np.maximum(np.maximum(greatest - exact, exact - least), 0.0), 0.0)
         allowance = np.where(np.isfinite(allowance), allowance, 0.0)
-        use = np.divide(distance, allowance, out=np.zeros_like(distance), where=allowance > 0)
+        beyond = np.where(measured, distance - half_step(got, dtype), 0.0)
+        use = np.divide(beyond, error, out=np.zeros_like(distance), where=measured & (error > 0))
     wrong = np.flatnonzero(~fits)
     first = int(wrong[0]) if wrong.size else None
     return Comparison(

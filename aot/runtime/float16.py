@@ -105,3 +105,12 @@ def quantum_exponent(bits: Bits, dtype: str) -> int | None:
     )
     lowest_set = np.log2((significand & -significand).astype(np.float64)).astype(np.int64)
     return int((np.maximum(exponent, 1) - layout.bias - layout.fraction_bits + lowest_set).min())
+
+
+def half_step(values: Reals, dtype: str) -> Reals:
+    """Half the distance from representable values to their neighbours of larger magnitude."""
+    layout = format_of(dtype)
+    _, exponent = np.frexp(np.where(np.isfinite(values), values, 0.0))
+    lowest = np.maximum(exponent - 1, layout.min_normal_exponent)
+    step: Reals = np.ldexp(0.5, np.where(values == 0, layout.min_normal_exponent, lowest) - layout.fraction_bits)
+    return step

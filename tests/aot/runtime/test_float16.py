@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from aot.runtime.float16 import FORMATS, format_of, narrow, quantum_exponent, quiet_nan, widen
+from aot.runtime.float16 import FORMATS, format_of, half_step, narrow, quantum_exponent, quiet_nan, widen
 from cache_schema.errors import UnknownValueError
 
 EVERY_PATTERN = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16)
@@ -86,3 +86,14 @@ def test_unknown_format_is_named() -> None:
     """A type that is no 16-bit format is a typed error."""
     with pytest.raises(UnknownValueError, match="fp32"):
         format_of("fp32")
+
+
+@pytest.mark.parametrize("dtype", sorted(FORMATS))
+def test_half_steps_reach_half_way_to_the_next_value(dtype: str) -> None:
+    """For every finite value, subnormals and zero included."""
+    positive = np.arange(0x7FFF, dtype=np.uint16)
+    values, above = widen(positive, dtype), widen(positive + np.uint16(1), dtype)
+    usable = np.isfinite(above)
+    values, above = values[usable], above[usable]
+    assert np.array_equal(half_step(values, dtype) * 2, above - values)
+    assert np.array_equal(half_step(-values, dtype), half_step(values, dtype))

@@ -1,0 +1,165 @@
+"""`rocke-aot verify`: show that the kernels of a cache are right, by running them on the emulator."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from tqdm import tqdm
+
+from aot.cli import errors
+from aot.cli.problem_options import ProblemRequest, problem_options, problem_text
+from aot.cli.tables import pairs, table
+from aot.emulator.run import ENGINES
+from aot.farm.admission import admit
+from aot.farm.cgroup import allowance
+from aot.runtime.inputs import KINDS
+from aot.verification.edges import EdgeCase
+from aot.verification.problem_file import VERIFY
+from aot.verification.session import VerifyRequest, VerifySummary, evidence_path, verify
+from cache_schema.cache_reader import Cache
+from cache_schema.errors import RequestError
+from cache_schema.problem import ConvProblem
+
+
+@click.command("verify")
+@click.argument("path", metavar="CACHE")
+@click.option(
+    "--identity", "identities", multiple=True, metavar="LABEL|DIGEST", help="Only this kernel; may be repeated."
+)
+@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Only N kernels, spread over all axes.")
+@click.option("--shard", metavar="I/N", default="1/1", show_default=True, help="Only this part of the digests.")
+@click.option("--problems", metavar="FILE", help="The problems of a file instead of the edges of each kernel.")
+@click.option("--inputs", type=click.Choice(sorted(KINDS)), default="uniform", show_default=True, help="For --problem.")
+@click.option("--seed", default=1, show_default=True, help="Of operands and of the order of waves.")
+@click.option("--engine", type=click.Choice(ENGINES), default="llvm", show_default=True, help="Of the emulator.")
+@click.option(
+    "--jobs", type=click.IntRange(min=0), default=0, metavar="N", help="Processes.  [default: what the machine allows]"
+)
+@click.option("--evidence", metavar="FILE", help="Keep the verdicts here.  [default: beside the cache]")
+@click.option("--limit", default=20, show_default=True, help="Failures to print; 0 for all.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@problem_options
+def command(
+    path: str,
+    identities: tuple[str, ...],
+    sample: int | None,
+    shard: str,
+    problems: str | None,
+    inputs: str,
+    seed: int,
+    engine: str,
+    jobs: int,
+    evidence: str | None,
+    limit: int,
+    as_json: bool,
+    problem_request: ProblemRequest,
+) -> int:
+    """Run kernels of a cache on the emulator and compare with a float64 reference.
+
+    Every kernel gets a few small problems that reach its edges, from poisoned outputs, with NaN and infinity planted.
+    Verdicts are kept in an evidence file, and a second run only does what is missing. Ends with exit code 1 if a kernel
+    is wrong, and names it with a command that shows it again.
+
+    \b
+    Examples:
+      rocke-aot verify caches/gfx950-bf16.rocke --sample 100
+      rocke-aot verify CACHE --problems problems.yaml
+      rocke-aot verify CACHE --identity 3f9a01 --problem "n=1 c=8 h=5 w=5 k=8 y=3 x=3" --inputs ints
+    """
+    cases = None
+    if problem_request:
+        if problems is not None:
+            raise RequestError("give --problems or one problem, not both")
+        with Cache.open(path) as cache:
+            problem = problem_request.one(cache.dtype, cache.table.vocab["direction"])
+        cases = (EdgeCase("problem", problem, inputs, repeat=True),)
+    file = Path(problems) if problems is not None else None
+    kept = Path(evidence) if evidence is not None else None if cases else evidence_path(Path(path), file)
+    request = VerifyRequest(
+        Path(path), identities, sample, _shard(shard), cases, file, engine, seed, admit(jobs, allowance()).workers, kept
+    )
+    with _Bar(as_json) as bar:
+        summary = verify(request, bar.watch)
+    for failure in summary.failures:
+        failure["reproduce"] = _reproduce(path, failure, engine)
+    if as_json:
+        click.echo(json.dumps(summary.to_json(), indent=2))
+    else:
+        click.echo(_text(summary, limit))
+    return errors.OK if summary.delivered else errors.NOT_DELIVERED
+
+
+class _Bar:
+    """A bar on a terminal, nothing anywhere else."""
+
+    def __init__(self, silent: bool) -> None:
+        self._bar: tqdm[Any] = tqdm(desc="verify", unit="kernel", disable=silent or not sys.stderr.isatty())
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+
+    def watch(self, left: int, summary: VerifySummary) -> None:
+        done = summary.right + summary.wrong + summary.error
+        self._bar.total = done + left
+        self._bar.set_postfix_str(f"{summary.wrong} wrong, {summary.error} errors", refresh=False)
+        self._bar.update(done - self._bar.n)
+
+
+def _shard(text: str) -> tuple[int, int]:
+    index, _, count = text.partition("/")
+    if not (index.isdigit() and count.isdigit()):
+        raise RequestError(f"shard {text!r} is not I/N, such as 1/4")
+    return int(index), int(count)
+
+
+def _reproduce(path: str, failure: dict[str, Any], engine: str) -> str:
+    """A command that runs the failing case alone."""
+    words = ["rocke-aot", "verify", path, "--identity", failure["digest"], "--engine", engine]
+    if "failing" in failure:
+        failing = failure["failing"]
+        words += ["--problem", problem_text(ConvProblem(**failing["problem"]))]
+        words += ["--inputs", failing["inputs"], "--seed", str(failing["seed"])]
+    return shlex.join(words)
+
+
+def _text(summary: VerifySummary, limit: int) -> str:
+    sections = [
+        f"{summary.cache}: {'right' if summary.delivered else 'NOT verified'}",
+        pairs(
+            [
+                ("kernels", summary.entries),
+                (
+                    "right",
+                    f"{summary.right:,}"
+                    + (f", {summary.reused:,} of them by earlier evidence" if summary.reused else ""),
+                ),
+                ("wrong", summary.wrong),
+                ("errors", summary.error),
+                ("serve no problem", summary.without_cases),
+                ("runs", summary.runs),
+                ("wave instructions", summary.instructions),
+                ("seconds", f"{summary.seconds:.1f}"),
+                ("evidence", summary.evidence),
+            ]
+        ),
+    ]
+    rows = [(d.id, d.status, summary.kernels_per_problem.get(d.id, 0) if d.status == VERIFY else None, d.reason)
+            for d in summary.decisions]  # fmt: skip
+    if rows:
+        sections += ["\nproblems", table(("id", "", "kernels", ""), rows)]
+    shown = summary.failures[: limit or None]
+    if shown:
+        sections.append("\nkernels that are not right")
+    for failure in shown:
+        sections += [f"  {failure['label']}", f"    {failure['message']}", f"    {failure['reproduce']}"]
+    if len(shown) < len(summary.failures):
+        sections.append(f"  ... and {len(summary.failures) - len(shown)} more; --limit 0 shows all")
+    return "\n".join(sections)

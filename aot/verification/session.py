@@ -1,0 +1,168 @@
+"""One verification: which kernels, which problems, what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aot.emulator import EMULATOR_VERSION
+from aot.inspection.cache_summary import seal
+from aot.inspection.resolve import resolve
+from aot.verification import problem_file
+from aot.verification.edges import EdgeCase
+from aot.verification.evidence import RIGHT as VERDICT_RIGHT
+from aot.verification.evidence import SUFFIX, Evidence, Header, default_path
+from aot.verification.problem_file import Decision, decide
+from aot.verification.verify import Task, Verdict, verify_entries
+from cache_schema.cache_reader import Cache
+from cache_schema.errors import RequestError
+from cache_schema.problem_parse import load_problem_file
+from grids.selection import in_shard, spread
+
+EDGES = "edges"
+
+
+@dataclass(frozen=True)
+class VerifyRequest:
+    """What to verify.
+
+    Entries: those of `identities` (labels or digests), else all of the shard, of which `sample` spreads a number over
+    all axes. Problems: `cases`, else those of `problems`, else the edges of each kernel. `evidence` is where verdicts
+    are kept; None keeps none.
+    """
+
+    cache: Path
+    identities: tuple[str, ...] = ()
+    sample: int | None = None
+    shard: tuple[int, int] = (1, 1)
+    cases: tuple[EdgeCase, ...] | None = None
+    problems: Path | None = None
+    engine: str = "llvm"
+    seed: int = 1
+    jobs: int = 1
+    evidence: Path | None = None
+
+
+@dataclass
+class VerifySummary:
+    """Counts of kernels, and everything that is not right."""
+
+    cache: str
+    evidence: str | None
+    entries: int = 0
+    right: int = 0
+    wrong: int = 0
+    error: int = 0
+    reused: int = 0  #: of `right`, those that earlier evidence shows
+    without_cases: int = 0  #: of `right`, those that serve none of the problems
+    runs: int = 0
+    instructions: int = 0
+    seconds: float = 0.0
+    failures: list[Verdict] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    kernels_per_problem: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def delivered(self) -> bool:
+        """Whether all that was asked for is shown to be right."""
+        problems_fail = any(decision.status in problem_file.FAILURES for decision in self.decisions)
+        return not (self.wrong or self.error or problems_fail) and self.without_cases < max(self.entries, 1)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        record = asdict(self)
+        record["decisions"] = [
+            {"id": d.id, "status": d.status, "reason": d.reason, "kernels": self.kernels_per_problem.get(d.id, 0)}
+            for d in self.decisions
+        ]
+        del record["kernels_per_problem"]
+        record["failures"] = [{k: v for k, v in f.items() if k != "cases"} for f in self.failures]
+        return {**record, "seconds": round(self.seconds, 3), "delivered": self.delivered}
+
+
+def evidence_path(cache: Path, problems: Path | None) -> Path:
+    """Where the evidence goes unless told otherwise: beside the cache, one file per file of problems."""
+    return default_path(cache) if problems is None else cache.with_name(f"{cache.name}.{problems.stem}{SUFFIX}")
+
+
+def verify(request: VerifyRequest, watch: Callable[[int, VerifySummary], None]) -> VerifySummary:
+    """Run it all; `watch` is told the number of verdicts still to come, and the counts so far, at every verdict.
+
+    Raises RequestError for a request without kernels, and what opening the files raises.
+    """
+    started = time.monotonic()
+    summary = VerifySummary(str(request.cache), str(request.evidence) if request.evidence else None)
+    with Cache.open(request.cache) as cache:
+        entries = _entries(cache, request)
+        cases = request.cases
+        problems = EDGES
+        if request.problems is not None:
+            problems = hashlib.sha256(request.problems.read_bytes()).hexdigest() if request.problems.is_file() else ""
+            table = cache.table.take(np.array(entries))
+            summary.decisions = decide(load_problem_file(request.problems), table, cache.dtype)
+            cases = tuple(decision.case for decision in summary.decisions if decision.case is not None)
+        header = Header(seal(cache), cache.arch, cache.dtype, EMULATOR_VERSION, request.engine, request.seed, problems)
+        digests = {number: cache.entries.at("digest", number).hex() for number in entries}
+    evidence = Evidence.resume(request.evidence, header) if request.evidence is not None else None
+    known = evidence.verdicts if evidence else {}
+    done = [number for number in entries if known.get(digests[number], {}).get("verdict") == VERDICT_RIGHT]
+    skipped = set(done)
+    left = [number for number in entries if number not in skipped]
+    summary.entries, summary.reused = len(entries), len(done)
+    for number in done:
+        _count(summary, known[digests[number]])
+    summary.runs = summary.instructions = 0  # of this run
+    watch(len(left), summary)
+    try:
+        for verdict in verify_entries(Task(request.cache, cases, request.engine, request.seed), left, request.jobs):
+            if evidence:
+                evidence.add(verdict)
+            _count(summary, verdict)
+            summary.seconds = time.monotonic() - started
+            watch(len(left) - (summary.right + summary.wrong + summary.error - len(done)), summary)
+    finally:
+        if evidence:
+            evidence.settle()
+    summary.failures.sort(key=lambda verdict: str(verdict["digest"]))
+    summary.seconds = time.monotonic() - started
+    return summary
+
+
+def _entries(cache: Cache, request: VerifyRequest) -> list[int]:
+    """Numbers of the entries to verify, ascending."""
+    if request.identities:
+        entries = []
+        for text in request.identities:
+            number = cache.find_identity(resolve(cache, text))
+            if number is None:
+                raise RequestError(f"{cache.path} has no kernel for {text}")
+            entries.append(number)
+        return sorted(set(entries))
+    index, count = request.shard
+    if not 1 <= index <= count:
+        raise RequestError(f"shard {index}/{count} does not exist; shards are 1/N to N/N")
+    rows = np.flatnonzero(in_shard(cache.digests, index, count))
+    if request.sample is not None and request.sample < len(rows):
+        sampled = spread(cache.table.take(rows), request.sample)
+        chosen = [cache.find_identity(sampled.row(i)) for i in range(len(sampled))]
+        return sorted(number for number in chosen if number is not None)
+    return [int(row) for row in rows]
+
+
+def _count(summary: VerifySummary, verdict: Verdict) -> None:
+    setattr(summary, verdict["verdict"], getattr(summary, verdict["verdict"]) + 1)
+    cases: Sequence[dict[str, Any]] = verdict["cases"]
+    if verdict["verdict"] != VERDICT_RIGHT:
+        summary.failures.append(verdict)
+    elif not cases:
+        summary.without_cases += 1
+    summary.runs += len(cases)
+    summary.instructions += sum(case["instructions"] for case in cases)
+    for case in cases:
+        summary.kernels_per_problem[case["name"]] = summary.kernels_per_problem.get(case["name"], 0) + 1

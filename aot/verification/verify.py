@@ -1,0 +1,143 @@
+"""Verify the kernels of a cache: cases per kernel, runs on the emulator, verdicts as evidence."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aot.runtime.device import EmulatorDevice
+from aot.runtime.plan import make_plan
+from aot.verification.edges import EdgeCase, edge_cases
+from aot.verification.evidence import ERROR, RIGHT, WRONG
+from aot.verification.problem_file import served_cases
+from aot.verification.run_case import CaseResult, run_case
+from cache_schema.cache_reader import Cache, Entry
+from cache_schema.label import encode
+from cache_schema.table import IdentityTable
+
+#: Entries handed to a worker at a time, and chunks that wait per worker.
+CHUNK_ENTRIES = 4
+CHUNKS_PER_WORKER = 2
+
+Verdict = dict[str, Any]
+_Chunk = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What every worker knows. Without `cases` each kernel gets those of its edges."""
+
+    cache: Path
+    cases: tuple[EdgeCase, ...] | None
+    engine: str
+    seed: int
+
+
+def verify_entries(task: Task, entries: Sequence[int], jobs: int) -> Iterator[Verdict]:
+    """One verdict per entry, as they come; with one job in this process, with more in as many worker processes.
+
+    A worker that dies takes only the kernel with it that it worked on; that kernel's verdict is an error.
+    """
+    if jobs == 1:
+        with Cache.open(task.cache) as cache:
+            for number in entries:
+                yield verify_entry(task, cache, number)
+        return
+    chunks = [tuple(entries[i : i + CHUNK_ENTRIES]) for i in range(0, len(entries), CHUNK_ENTRIES)]
+    while chunks:
+        lost, chunks = yield from _in_processes(task, chunks, jobs)
+        for number in lost:
+            yield _alone(task, number)
+
+
+def verify_entry(task: Task, cache: Cache, number: int) -> Verdict:
+    """The verdict of one entry; whatever goes wrong is part of it."""
+    entry = cache.entry(number)
+    record = _verdict(entry, RIGHT, "")
+    devices = (EmulatorDevice(task.seed, task.engine), EmulatorDevice(task.seed + 1, task.engine))
+    try:
+        code = cache.code_object(number)
+        table = IdentityTable.from_identities([entry.identity])
+        cases = edge_cases(entry.identity) if task.cases is None else served_cases(task.cases, table)
+        for case in cases:
+            result = run_case(case, make_plan(entry, case.problem), devices, lambda _digest: code, task.seed)
+            record["cases"].append(result.to_json())
+            if result.failure and record["verdict"] == RIGHT:
+                record.update(verdict=WRONG, message=f"{case.name}: {result.failure}", **_reproduce(result))
+    except Exception as error:  # one kernel's trouble must not end the night's run
+        record.update(verdict=ERROR, message=f"{type(error).__name__}: {error}")
+    return record
+
+
+def _verdict(entry: Entry, verdict: str, message: str) -> Verdict:
+    return {
+        "digest": entry.digest.hex(),
+        "label": encode(entry.identity),
+        "code_object": entry.blob_digest,
+        "verdict": verdict,
+        "message": message,
+        "cases": [],
+    }
+
+
+def _reproduce(result: CaseResult) -> dict[str, Any]:
+    return {"failing": {"problem": result.to_json()["problem"], "inputs": result.inputs, "seed": result.seed}}
+
+
+class _Worker:
+    """State of a worker process."""
+
+    task: Task
+    cache: Cache
+
+
+def _start_worker(task: Task) -> None:
+    _Worker.task, _Worker.cache = task, Cache.open(task.cache)
+
+
+def _work(entries: tuple[int, ...]) -> list[Verdict]:
+    return [verify_entry(_Worker.task, _Worker.cache, number) for number in entries]
+
+
+def _pool(task: Task, jobs: int) -> ProcessPoolExecutor:
+    # Not forked: the parent's heap and threads stay out of the workers.
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(task,))
+
+
+def _in_processes(
+    task: Task, chunks: Sequence[_Chunk], jobs: int
+) -> Generator[Verdict, None, tuple[list[int], list[_Chunk]]]:
+    """Verdicts of all chunks. When a worker dies: the entries that were worked on, and the chunks that still wait."""
+    waiting = list(reversed(chunks))
+    running: dict[Future[list[Verdict]], _Chunk] = {}
+    pool = _pool(task, min(jobs, len(chunks)))
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs * CHUNKS_PER_WORKER:
+                running[pool.submit(_work, waiting[-1])] = waiting.pop()
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                verdicts = future.result()
+                del running[future]
+                yield from verdicts
+    except BrokenProcessPool:
+        return [number for chunk in running.values() for number in chunk], waiting[::-1]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+    return [], []
+
+
+def _alone(task: Task, number: int) -> Verdict:
+    """The verdict of one entry from a process of its own."""
+    with _pool(task, 1) as pool:
+        try:
+            return pool.submit(_work, (number,)).result()[0]
+        except BrokenProcessPool:
+            with Cache.open(task.cache) as cache:
+                return _verdict(cache.entry(number), ERROR, "the process that emulated it died")

@@ -84,6 +84,9 @@ class Cache:
             self._ledger_at: list[int] = directory["ledger"]
         except (KeyError, TypeError, IndexError, RequestError) as error:
             raise CacheError(f"{where}: malformed directory ({error!r})") from error
+        if set(self.identities) != set(FIELDS):
+            other = sorted(set(self.identities) ^ set(FIELDS))
+            raise CacheError(f"{where}: written for another identity record; it differs in {', '.join(other)}")
         self._decoded = BlockCache(self._decode_block)
 
     @classmethod

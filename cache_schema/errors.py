@@ -37,4 +37,4 @@ class ProblemError(RequestError):
 
 
 class CacheError(DeliveryError):
-    """A cache file that is missing, foreign, damaged or of an unknown version."""
+    """A cache file that is foreign, damaged or of an unknown version. One that cannot be read is a `RequestError`."""

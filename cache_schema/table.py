@@ -119,7 +119,10 @@ class IdentityTable:
             value = getattr(identity, name)
             if name in self.vocab:
                 value = self.vocab[name].index(value) if value in self.vocab[name] else -1
-            rows = rows[column[rows] == value]
+            if not is_constant(column):
+                rows = rows[column[rows] == value]
+            elif column[0] != value:
+                rows = rows[:0]
             if not len(rows):
                 break
         return rows

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cache_schema import cache_writer
 from cache_schema.cache_check import check_cache
 from cache_schema.cache_format import HEADER_BYTES, MAGIC, PAGE, SEAL_BYTES, read_header
 from cache_schema.cache_reader import Cache
@@ -135,6 +136,16 @@ def test_unknown_version(good: bytes, tmp_path: Path) -> None:
     path = tmp_path / "c.rocke"
     path.write_bytes(good[:8] + (2).to_bytes(4, "little") + good[12:])
     with pytest.raises(CacheError, match="version 2; this program reads version 1"):
+        Cache.open(path)
+
+
+def test_other_identity_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file without a field that this program has, as an older program would write it, is refused by that field."""
+    path = tmp_path / "c.rocke"
+    with monkeypatch.context() as patched:
+        patched.setattr(cache_writer, "FIELDS", FIELDS[:-1])
+        sample(rejected=0).write(path)
+    with pytest.raises(CacheError, match="differs in knobs"):
         Cache.open(path)
 
 

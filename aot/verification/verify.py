@@ -120,7 +120,8 @@ def _in_processes(
     try:
         while waiting or running:
             while waiting and len(running) < jobs * CHUNKS_PER_WORKER:
-                running[pool.submit(_work, waiting[-1])] = waiting.pop()
+                chunk = waiting.pop()
+                running[pool.submit(_work, chunk)] = chunk
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 verdicts = future.result()

@@ -20,9 +20,14 @@ from cache_schema.table import IdentityTable
 from tests.aot.samples import rejected_identities
 
 
-def write_small_cache(path: Path, toolchain: Toolchain, identities: Sequence[Identity]) -> Path:
-    """Build and store; kernels with one content key are compiled once, as the farm does."""
-    table = IdentityTable.from_identities(identities)
+def write_small_cache(
+    path: Path, toolchain: Toolchain, identities: Sequence[Identity], codes: Sequence[Identity] | None = None
+) -> Path:
+    """Build and store; kernels with one content key are compiled once, as the farm does.
+
+    With `codes` the cache lies: entry i has the kernel of `codes[i]`.
+    """
+    table = IdentityTable.from_identities(codes or identities)
     blobs: dict[bytes, bytes] = {}
     facts: dict[bytes, KernelFacts] = {}
     keys = []
@@ -49,7 +54,7 @@ def write_small_cache(path: Path, toolchain: Toolchain, identities: Sequence[Ide
         path,
         arch=identities[0].arch,
         dtype=identities[0].dtype_a,
-        table=table,
+        table=IdentityTable.from_identities(identities),
         facts=EntryFacts.from_entries(facts[key] for key in keys),
         blobs=blobs.__getitem__,
         ledger=Ledger.of(refused, OutcomeKind.REJECTED, np.array([0, 1]), ("F3_store_width", "F15_accumulators")),

@@ -1,0 +1,184 @@
+"""Verification of real caches: right kernels pass, a wrong one is named, evidence is kept, continued and replaced."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+import pytest
+
+from aot.verification import verify as verify_module
+from aot.verification.edges import EdgeCase, edge_cases
+from aot.verification.evidence import EvidenceError, read_evidence, summarise_evidence
+from aot.verification.session import VerifyRequest, VerifySummary, verify
+from aot.verification.verify import Task, Verdict, verify_entries, verify_entry
+from cache_schema.cache_reader import Cache
+from cache_schema.errors import RequestError
+from cache_schema.label import encode
+from cache_schema.problem import ConvProblem
+from tests.aot.verification.conftest import LIAR, QUICK, SHUFFLED
+
+#: Two problems that both quick kernels serve: ragged in every axis, and the smallest.
+CASES = (
+    EdgeCase(
+        "ragged", ConvProblem("fwd", "bf16", n=1, c=24, h=5, w=4, k=20, y=2, x=2, pad_h=1), "uniform", repeat=True
+    ),
+    EdgeCase("one", ConvProblem("fwd", "bf16", n=1, c=8, h=1, w=1, k=4, y=1, x=1), "ints"),
+)
+
+
+def run(cache: Path, evidence: Path | None = None, **options: object) -> VerifySummary:
+    """A verification with the two cases, unless said otherwise."""
+    fields: dict[str, object] = {"cases": CASES, **options}
+    return verify(VerifyRequest(cache, evidence=evidence, **fields), lambda _left, _summary: None)  # type: ignore[arg-type]
+
+
+def test_right_kernels_pass(quick_cache: Path, tmp_path: Path) -> None:
+    """Every kernel and case is run; the evidence says by what, how often and how exactly."""
+    file = tmp_path / "evidence.jsonl"
+    summary = run(quick_cache, file)
+    assert summary.delivered
+    assert (summary.entries, summary.right, summary.runs) == (2, 2, 4)
+    assert summary.instructions > 1000
+    header, verdicts = read_evidence(file)
+    assert header["cache"] == quick_cache.read_bytes()[-32:].hex()
+    assert {verdict["label"] for verdict in verdicts} == {encode(QUICK), encode(SHUFFLED)}
+    for verdict in verdicts:
+        ragged, one = verdict["cases"]
+        assert ragged["elements"] == 6 * 3 * 20
+        assert 0 < ragged["worst_error"] <= ragged["bound"]
+        assert ragged["worst_use"] <= 1
+        assert one["exact_elements"] == one["elements"] == 4
+    told = summarise_evidence(header["cache"], file)
+    assert (told["of_this_cache"], told["right"], told["wrong"], told["runs"]) == (True, 2, 0, 4)
+    assert not summarise_evidence("other", file)["of_this_cache"]
+
+
+def test_edges_of_a_real_kernel(quick_cache: Path) -> None:
+    """All edge cases of a kernel, NaN and infinity among them, are right."""
+    with Cache.open(quick_cache) as cache:
+        number = cache.find_identity(QUICK)
+        assert number is not None
+        verdict = verify_entry(Task(quick_cache, None, "llvm", 1), cache, number)
+    assert verdict["verdict"] == "right", verdict["message"]
+    assert [case["name"] for case in verdict["cases"]] == [case.name for case in edge_cases(QUICK)]
+
+
+def test_a_wrong_kernel_is_named(lying_cache: Path) -> None:
+    """A kernel that loads wider than its identity says fails on channels that it straddles, the other one passes."""
+    narrow = EdgeCase("narrow", ConvProblem("fwd", "bf16", n=1, c=6, h=4, w=4, k=4, y=2, x=2), "ints")
+    wide = EdgeCase("wide", ConvProblem("fwd", "bf16", n=1, c=8, h=4, w=4, k=4, y=2, x=2), "ints")
+    summary = run(lying_cache, cases=(wide, narrow))
+    assert not summary.delivered
+    assert (summary.right, summary.wrong) == (1, 1)
+    (failure,) = summary.failures
+    assert failure["label"] == encode(LIAR)
+    assert failure["message"].startswith("narrow: ")
+    assert failure["failing"]["problem"]["c"] == 6
+    assert [bool(case["failure"]) for case in failure["cases"]] == [False, True]
+    json.dumps(summary.to_json())
+
+
+def test_evidence_is_continued(quick_cache: Path, tmp_path: Path) -> None:
+    """What is proven is not run again; a torn last line is dropped; the file ends the same as one undisturbed run."""
+    whole, torn = tmp_path / "whole.jsonl", tmp_path / "torn.jsonl"
+    run(quick_cache, whole)
+    lines = whole.read_text().splitlines(keepends=True)
+    torn.write_text("".join(lines[:2]) + lines[2][:50])
+    summary = run(quick_cache, torn)
+    assert (summary.right, summary.reused, summary.runs) == (2, 1, 2)
+    assert torn.read_text() == whole.read_text()
+    assert run(quick_cache, torn).runs == 0
+
+
+def test_failed_kernels_are_run_again(lying_cache: Path, tmp_path: Path) -> None:
+    """Evidence of a failure is no proof of anything."""
+    narrow = EdgeCase("narrow", ConvProblem("fwd", "bf16", n=1, c=6, h=4, w=4, k=4, y=2, x=2), "ints")
+    file = tmp_path / "evidence.jsonl"
+    first = run(lying_cache, file, cases=(narrow,))
+    again = run(lying_cache, file, cases=(narrow,))
+    assert (first.wrong, again.wrong) == (1, 1)
+    assert again.reused == 1
+    assert first.without_cases == 1  # the other kernel loads by fours and serves no six channels
+
+
+def test_other_evidence_is_replaced_and_foreign_files_are_not(quick_cache: Path, tmp_path: Path) -> None:
+    """Another seed is another header; a file that is no evidence is somebody's."""
+    file = tmp_path / "evidence.jsonl"
+    run(quick_cache, file)
+    assert run(quick_cache, file, seed=2).reused == 0
+    assert read_evidence(file)[0]["seed"] == 2
+    foreign = tmp_path / "notes.txt"
+    foreign.write_text('{"groceries": 1}\n')
+    with pytest.raises(RequestError, match="not evidence"):
+        run(quick_cache, foreign)
+    assert "groceries" in foreign.read_text()
+    (tmp_path / "broken.jsonl").write_text(file.read_text().replace('{"digest"', "digest", 1))
+    with pytest.raises(EvidenceError, match="line 2"):
+        read_evidence(tmp_path / "broken.jsonl")
+
+
+def test_selection(quick_cache: Path) -> None:
+    """Shards are disjoint and complete, a sample is as large as asked, identities are looked up."""
+    counts = [run(quick_cache, shard=(index, 3)).entries for index in (1, 2, 3)]
+    assert sum(counts) == 2
+    assert run(quick_cache, sample=1).entries == 1
+    assert run(quick_cache, identities=(encode(QUICK),)).entries == 1
+    with pytest.raises(RequestError, match="no kernel"):
+        run(quick_cache, identities=(encode(LIAR),))
+    with pytest.raises(RequestError, match="shard"):
+        run(quick_cache, shard=(4, 3))
+
+
+def test_nothing_run_is_nothing_shown(quick_cache: Path) -> None:
+    """Kernels that serve none of the problems do not make a verification right."""
+    odd = EdgeCase("odd", ConvProblem("fwd", "bf16", n=1, c=3, h=4, w=4, k=4, y=1, x=1), "ints")
+    summary = run(quick_cache, cases=(odd,))
+    assert (summary.right, summary.without_cases) == (2, 2)
+    assert not summary.delivered
+
+
+def test_processes_give_the_same_verdicts(quick_cache: Path) -> None:
+    """Two workers or none, the verdicts are equal."""
+    task = Task(quick_cache, CASES[1:], "llvm", 1)
+    alone = sorted(verify_entries(task, [0, 1], jobs=1), key=lambda v: str(v["digest"]))
+    shared = sorted(verify_entries(task, [0, 1], jobs=2), key=lambda v: str(v["digest"]))
+    assert alone == shared
+    assert len(alone) == 2
+
+
+class DyingPool:
+    """Runs in this process, and breaks as a pool does when a worker dies, at one entry."""
+
+    deadly = 1
+
+    def submit(self, _work: object, entries: tuple[int, ...]) -> Future[list[Verdict]]:
+        future: Future[list[Verdict]] = Future()
+        if self.deadly in entries:
+            future.set_exception(BrokenProcessPool())
+        else:
+            future.set_result([{"entry": number} for number in entries])
+        return future
+
+    def shutdown(self, **_: object) -> None: ...
+
+    def __enter__(self) -> DyingPool:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def test_a_dying_worker_takes_one_kernel_with_it(quick_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks that were waiting go on, those that ran are done one by one, the deadly kernel is an error."""
+    monkeypatch.setattr(verify_module, "_pool", lambda _task, _jobs: DyingPool())
+    monkeypatch.setattr(verify_module, "CHUNK_ENTRIES", 2)
+    verdicts: Iterator[Verdict] = verify_entries(Task(quick_cache, CASES, "llvm", 1), list(range(20)), jobs=2)
+    found = list(verdicts)
+    errors = [verdict for verdict in found if "digest" in verdict]
+    assert len(errors) == 1
+    assert errors[0]["verdict"] == "error"
+    assert "died" in errors[0]["message"]
+    assert sorted(verdict["entry"] for verdict in found if "entry" in verdict) == [0, *range(2, 20)]

@@ -8,6 +8,7 @@ Lane l of an edge x edge x k instruction holds, of its A operand, row l mod edge
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from aot.ir.builder import Builder
 from aot.ir.intrinsics import Atom
@@ -34,6 +35,17 @@ class Lane:
     def of(cls, b: Builder, lane: Value, edge: int) -> Lane:
         """The place of lane 0..63."""
         return cls(b.urem_pow2(lane, edge), b.udiv_pow2(lane, edge))
+
+
+class Fragments(Protocol):
+    """The fragments of one operand of one wave: `count` along the free axis, read from a tile in LDS."""
+
+    @property
+    def count(self) -> int: ...
+
+    def read(self, b: Builder, segment: Segment, fragment: int, step: int) -> Value:
+        """Fragment number `fragment` at k step `step` of the tile in this segment."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

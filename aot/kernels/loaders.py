@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from aot.ir.builder import Builder
 from aot.ir.control import Loop
@@ -55,8 +56,29 @@ class Staging:
             b.store(value, pointer, value.type.bytes)
 
 
+class TileLoader(Protocol):
+    """Brings one operand's K tile to LDS. A batched loader holds nothing in registers: `move` does it all."""
+
+    @property
+    def batched(self) -> bool: ...
+
+    def load(self, b: Builder, view: View) -> list[Value]:
+        """Issue the loads of the tile, as far as registers hold it."""
+        ...
+
+    def store(self, b: Builder, values: Sequence[Value], segment: Segment) -> None:
+        """Write what `load` brought to LDS."""
+        ...
+
+    def move(self, b: Builder, view: View, segment: Segment) -> None:
+        """Load and write what `load` does not bring."""
+        ...
+
+
 class RegisterLoader:
     """Chunks pass through registers; all loads of a tile are issued before the first is written to LDS."""
+
+    batched = False
 
     def __init__(self, staging: Staging, entries: Sequence[Entry]) -> None:
         self.staging, self.entries = staging, list(entries)
@@ -75,6 +97,8 @@ class RegisterLoader:
 
 class BatchedLoader:
     """A tile of more chunks than registers hold: a loop over batches, each loaded and then written."""
+
+    batched = True
 
     def __init__(self, staging: Staging, rows: RowSet, batch: int) -> None:
         self.staging, self.rows, self.batch = staging, rows, batch

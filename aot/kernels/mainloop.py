@@ -24,8 +24,8 @@ from aot.ir.control import Loop
 from aot.ir.intrinsics import SCHED_DS_READ, SCHED_MFMA, mfma, sched_group_barrier, set_priority
 from aot.ir.lds import Segment
 from aot.ir.values import Value, zero
-from aot.kernels.fragments import FragmentReader
-from aot.kernels.loaders import BatchedLoader, DirectLoader, RegisterLoader
+from aot.kernels.fragments import Fragments
+from aot.kernels.loaders import DirectLoader, TileLoader
 from aot.kernels.streams import Stream, View
 from aot.kernels.tile import Tile
 
@@ -45,8 +45,8 @@ class Multiply:
     """The matrix phase of one K tile. `transposed` results have rows along n and columns along m."""
 
     tile: Tile
-    a: FragmentReader
-    b: FragmentReader
+    a: Fragments
+    b: Fragments
     transposed: bool
     hints: bool
 
@@ -74,13 +74,13 @@ class Multiply:
 class Loads:
     """Register-staged loads of both operands."""
 
-    a: RegisterLoader | BatchedLoader
-    b: RegisterLoader | BatchedLoader
+    a: TileLoader
+    b: TileLoader
 
     @property
     def batched(self) -> bool:
         """Whether an operand is too large to be held in registers."""
-        return isinstance(self.a, BatchedLoader) or isinstance(self.b, BatchedLoader)
+        return self.a.batched or self.b.batched
 
     def load(self, b: Builder, views: tuple[View, View]) -> tuple[Values, Values]:
         """Issue the loads of a tile, as far as registers hold it."""

@@ -48,3 +48,12 @@ def llvm22() -> Toolchain:
     if not distribution_parts(22).engines:
         pytest.skip("the distribution's LLVM 22 is not installed")
     return find_toolchain("llvm-22")
+
+
+@pytest.fixture(scope="session")
+def llvmlite22() -> Toolchain:
+    """llvmlite's LLVM, where it is the 22 that the distribution's is compared with."""
+    toolchain = find_toolchain("llvmlite")
+    if toolchain.llvm_major != 22:
+        pytest.skip(f"llvmlite has LLVM {toolchain.llvm_version}")
+    return toolchain

@@ -21,15 +21,6 @@ OPTION_SETS = [(), ("-disable-lsr",), ("-amdgpu-mfma-vgpr-form",), ("-disable-ls
 BUSY = Sample("busy", loads=4, loop=True, lds_bytes=16384)
 
 
-@pytest.fixture(scope="module")
-def llvmlite22() -> Toolchain:
-    """llvmlite's LLVM, where it is the 22 that the distribution's is compared with."""
-    toolchain = find_toolchain("llvmlite")
-    if toolchain.llvm_major != 22:
-        pytest.skip(f"llvmlite has LLVM {toolchain.llvm_version}")
-    return toolchain
-
-
 @pytest.mark.parametrize("arch", ["gfx950", "gfx942"])
 def test_engines_agree(arch: str, llvm22: Toolchain, llvmlite22: Toolchain) -> None:
     """libLLVM, llvmlite and a clang process give the same object bytes for every sample of one LLVM version."""

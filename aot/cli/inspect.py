@@ -9,12 +9,13 @@ import click
 
 from aot.cli import inspect_text as text
 from aot.cli.problem_options import ProblemRequest, problem_options
-from aot.inspection.cache_summary import summarise
+from aot.inspection.cache_summary import seal, summarise
 from aot.inspection.candidates import Candidates, find_candidates
 from aot.inspection.kernel_report import report_kernel
 from aot.inspection.resolve import resolve
 from aot.runtime.plan import needs_no_kernel
 from aot.toolchain import find_toolchain
+from aot.verification.evidence import evidence_files, find_verdict, summarise_evidence
 from cache_schema.cache_reader import Cache
 from cache_schema.digest import identity_digest
 from cache_schema.errors import RequestError
@@ -71,7 +72,8 @@ def command(
             raise RequestError("--why needs --identity or a problem")
         else:
             summary = summarise(cache)
-            answer, rendered = summary.to_json(), text.summary(summary, limit)
+            proofs = [summarise_evidence(summary.seal, file) for file in evidence_files(cache.path)]
+            answer, rendered = {**summary.to_json(), "evidence": proofs}, text.summary(summary, proofs, limit)
     click.echo(json.dumps(answer, indent=2) if as_json else rendered)
 
 
@@ -80,10 +82,13 @@ def _kernel(cache: Cache, wanted: Identity, toolchain: str | None, disasm: bool)
     if number is None:
         raise RequestError(f"{cache.path} has no kernel for {encode(wanted)}; --why tells what became of it")
     report = report_kernel(cache, number, find_toolchain(toolchain) if toolchain else None)
-    answer = report.to_json()
+    digest, sealed = report.entry.digest.hex(), seal(cache)
+    proofs = [(file, find_verdict(file, sealed, digest)) for file in evidence_files(cache.path)]
+    verdicts = {str(file): verdict for file, verdict in proofs if verdict is not None}
+    answer = {**report.to_json(), "evidence": verdicts}
     if disasm:
         answer["disassembly"] = report.listing()
-    return answer, text.kernel(report, disasm)
+    return answer, text.kernel(report, verdicts, disasm)
 
 
 def _why(cache: Cache, wanted: Identity, problem: ConvProblem | None) -> tuple[dict[str, Any], str]:

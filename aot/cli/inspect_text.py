@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from aot.cli.problem_options import problem_text
 from aot.cli.tables import bytes_text, histogram, pairs, table
 from aot.inspection.cache_summary import CacheSummary, Family
 from aot.inspection.candidates import Candidates
 from aot.inspection.hot_loop import KernelStatistics
 from aot.inspection.kernel_report import KernelReport, set_fields
 from aot.runtime.plan import needs_no_kernel
+from aot.runtime.problem_text import problem_text
 from cache_schema.digest import identity_digest
 from cache_schema.label import encode
 
@@ -20,7 +20,7 @@ DIGEST_DIGITS = 12
 AXIS_VALUES = 12
 
 
-def summary(found: CacheSummary, limit: int) -> str:
+def summary(found: CacheSummary, proofs: Sequence[Mapping[str, Any]], limit: int) -> str:
     """A cache as a whole."""
     sections = [
         f"{found.path}: kernels for {found.arch}, {found.dtype}",
@@ -63,7 +63,23 @@ def summary(found: CacheSummary, limit: int) -> str:
             + [("with register spills", found.spilling), ("with scratch memory", found.scratch)]
         ),
     ]
+    sections += _evidence(proofs)
     return "\n".join(sections)
+
+
+def _evidence(proofs: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not proofs:
+        return ["\nevidence: none; `rocke-aot verify` makes it"]
+    names = ("right", "wrong", "error", "runs", "worst_use_of_bound")
+    rows = [
+        (
+            p["file"] if p["of_this_cache"] else f"{p['file']} (of another cache)",
+            *(p[name] for name in names),
+            p["emulator"],
+        )
+        for p in proofs
+    ]
+    return ["\nevidence", table(("file", *(name.replace("_", " ") for name in names), "emulator"), rows)]
 
 
 def _flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
@@ -86,7 +102,7 @@ def _axes(family: Family) -> list[str]:
     return [f"\naxes of {family.direction} {family.algorithm} (value: entries)", pairs(rows)]
 
 
-def kernel(report: KernelReport, disasm: bool) -> str:
+def kernel(report: KernelReport, verdicts: Mapping[str, Mapping[str, Any]], disasm: bool) -> str:
     """One kernel."""
     entry, held, statistics = report.entry, report.occupancy, report.statistics
     offsets = entry.arguments.offsets
@@ -123,9 +139,18 @@ def kernel(report: KernelReport, disasm: bool) -> str:
         f"\narguments, {entry.arguments.size} bytes",
         table(("offset", "kind", "name"), arguments),
     ]
+    for file, verdict in verdicts.items():
+        sections.append(f"\nevidence in {file}: {verdict['verdict']}  {verdict['message']}")
+        names = ("name", "inputs", "elements", "exact", "worst_error", "bound", "instructions", "problem")
+        rows = [[_short(case[name]) for name in names] for case in verdict["cases"]]
+        sections.append(table([name.replace("_", " ") for name in names], rows))
     if disasm:
         sections += ["\ndisassembly (# hot loop, | other loop with matrix instructions)", *report.listing()]
     return "\n".join(sections)
+
+
+def _short(value: object) -> object:
+    return f"{value:.3g}" if isinstance(value, float) else value
 
 
 def _loops(statistics: KernelStatistics) -> str:

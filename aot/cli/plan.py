@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
-from aot.cli.problem_options import ProblemRequest, problem_options, problem_text
+from aot.cli.problem_options import ProblemRequest, problem_options
 from aot.cli.tables import bytes_text, pairs, table
 from aot.inspection.candidates import best_candidate
 from aot.inspection.resolve import resolve
 from aot.runtime.plan import empty_plan, make_plan, needs_no_kernel
 from aot.runtime.plan_data import Fill, Launch, Plan
+from aot.runtime.problem_text import problem_text
 from cache_schema.cache_reader import Cache
 from cache_schema.errors import RequestError
 from cache_schema.label import encode

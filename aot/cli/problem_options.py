@@ -114,17 +114,6 @@ def _case(fields: dict[str, str], dtype: str, directions: Sequence[str]) -> Prob
     return ProblemCase("problem", from_mapping({"direction": direction, "dtype": dtype, **fields}))
 
 
-def problem_text(problem: ConvProblem) -> str:
-    """The shortest text that `--problem` reads back as this problem."""
-    words = [f"direction={problem.direction}", f"dtype={problem.dtype}"]
-    words += [f"{name}={getattr(problem, name)}" for name in ("n", "c", "h", "w", "k", "y", "x")]
-    for name, neutral in (("stride", 1), ("pad", 0), ("dilation", 1)):
-        rows, cols = getattr(problem, f"{name}_h"), getattr(problem, f"{name}_w")
-        if (rows, cols) != (neutral, neutral):
-            words.append(f"{name}={rows}" if rows == cols else f"{name}={rows},{cols}")
-    return " ".join([*words, *([f"groups={problem.groups}"] if problem.groups != 1 else [])])
-
-
 def problem_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of the module's head; the command receives a `ProblemRequest` as `problem_request`."""
 

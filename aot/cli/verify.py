@@ -12,7 +12,7 @@ import click
 from tqdm import tqdm
 
 from aot.cli import errors
-from aot.cli.problem_options import ProblemRequest, problem_options, problem_text
+from aot.cli.problem_options import ProblemRequest, problem_options
 from aot.cli.tables import pairs, table
 from aot.emulator.run import ENGINES
 from aot.farm.admission import admit
@@ -23,7 +23,6 @@ from aot.verification.problem_file import VERIFY
 from aot.verification.session import VerifyRequest, VerifySummary, evidence_path, verify
 from cache_schema.cache_reader import Cache
 from cache_schema.errors import RequestError
-from cache_schema.problem import ConvProblem
 
 
 @click.command("verify")
@@ -125,7 +124,7 @@ def _reproduce(path: str, failure: dict[str, Any], engine: str) -> str:
     words = ["rocke-aot", "verify", path, "--identity", failure["digest"], "--engine", engine]
     if "failing" in failure:
         failing = failure["failing"]
-        words += ["--problem", problem_text(ConvProblem(**failing["problem"]))]
+        words += ["--problem", failing["problem"]]
         words += ["--inputs", failing["inputs"], "--seed", str(failing["seed"])]
     return shlex.join(words)
 

@@ -4,12 +4,14 @@
     header  = {format, cache, arch, dtype, emulator, engine, seed, problems}
                 cache: the seal of the cache file; emulator: the version of the emulator; problems: "edges", or the
                 SHA-256 of the problem file
-    verdict = {digest, label, code_object, verdict, message, reproduce, cases: [case]}
-                verdict: right, wrong (a result or a fault of the kernel), error (could not be run)
-    case    = {name, problem, inputs, seed, failure, faults, instructions, elements, wrong, exact_elements, worst_error,
-               worst_use, bound, first_wrong, got, least, greatest}
-                worst_error: largest |result - exact|; bound: largest |result - exact| that was allowed;
-                worst_use: largest share of its accumulation allowance that an element took up (aot.runtime.bounds)
+    verdict = {digest, label, code_object, verdict, message, cases: [case], failing?}
+                verdict: right, wrong (a result or a fault of the kernel), error (could not be run); failing: problem,
+                inputs and seed of the first case that was not right
+    case    = {name, problem, inputs, seed, elements, exact, instructions, worst_error, bound, worst_use,
+               failure?, faults?, comparison?}
+                exact: elements for which one value only is right; worst_error: largest |result - exact|; bound: the
+                largest that was allowed; worst_use: largest share of its accumulation allowance that an element took
+                up (aot.runtime.bounds); the last three only where the case failed
 
 A run appends verdicts as they come, and continues where an earlier one with the same header stopped; at its end the
 verdicts are sorted by digest, so that equal runs give equal files.
@@ -92,6 +94,24 @@ class Evidence:
 def default_path(cache: Path) -> Path:
     """Where the evidence of a cache is looked for: beside it."""
     return cache.with_name(cache.name + SUFFIX)
+
+
+def evidence_files(cache: Path) -> list[Path]:
+    """The evidence beside a cache, whatever its problems."""
+    return sorted(path for path in cache.parent.glob(f"*{SUFFIX}") if path.name.startswith(f"{cache.name}."))
+
+
+def find_verdict(path: Path, seal: str, digest: str) -> dict[str, Any] | None:
+    """The verdict of one kernel, where the evidence is of the cache with this seal; reads no other verdict."""
+    start = json.dumps({"digest": digest}).removesuffix("}")
+    try:
+        with path.open(encoding="utf-8") as file:
+            if json.loads(next(file, "{}")).get("cache") != seal:
+                return None
+            line = next((line for line in file if line.startswith(start) and line.endswith("\n")), None)
+            return None if line is None else dict(json.loads(line))
+    except (OSError, ValueError) as error:
+        raise EvidenceError(f"cannot read evidence {path}: {error}") from error
 
 
 def read_evidence(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +13,7 @@ from aot.runtime.device import CodeProvider, Device
 from aot.runtime.float16 import Bits, quiet_nan
 from aot.runtime.inputs import make_inputs
 from aot.runtime.plan_data import Plan
+from aot.runtime.problem_text import problem_text
 from aot.runtime.reference import Reference, reference
 from aot.verification.edges import EdgeCase
 from cache_schema.problem import ConvProblem
@@ -37,17 +38,21 @@ class CaseResult:
     instructions: int
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
+        """Plain data, short for a right result and in full for a wrong one."""
+        verdict = self.comparison
+        record: dict[str, Any] = {
             "name": self.name,
-            "problem": asdict(self.problem),
+            "problem": problem_text(self.problem),
             "inputs": self.inputs,
             "seed": self.seed,
-            "failure": self.failure,
-            "faults": list(self.faults),
+            "elements": verdict.elements,
+            "exact": verdict.exact_elements,
             "instructions": self.instructions,
-            **self.comparison.to_json(),
+            **{name: float(f"{getattr(verdict, name):.4g}") for name in ("worst_error", "bound", "worst_use")},
         }
+        if self.failure:
+            record |= {"failure": self.failure, "faults": list(self.faults), "comparison": verdict.to_json()}
+        return record
 
 
 @lru_cache(maxsize=KEPT_REFERENCES)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aot.toolchain import Toolchain, find_toolchain
-from tests.aot.samples import sample_identities
+from tests.aot.samples import LIAR, QUICK, SHUFFLED, sample_identities
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +32,21 @@ def small_cache_gfx942(tmp_path_factory: pytest.TempPathFactory, local_toolchain
 
     path = tmp_path_factory.mktemp("small") / "gfx942-bf16.rocke"
     return write_small_cache(path, local_toolchain, sample_identities("gfx942"))
+
+
+@pytest.fixture(scope="session")
+def quick_cache(tmp_path_factory: pytest.TempPathFactory, local_toolchain: Toolchain) -> Path:
+    """Two right kernels."""
+    from tests.aot.small_cache import write_small_cache
+
+    path = tmp_path_factory.mktemp("quick") / "quick.rocke"
+    return write_small_cache(path, local_toolchain, [QUICK, SHUFFLED])
+
+
+@pytest.fixture(scope="session")
+def lying_cache(tmp_path_factory: pytest.TempPathFactory, local_toolchain: Toolchain) -> Path:
+    """A right kernel and a wrong one."""
+    from tests.aot.small_cache import write_small_cache
+
+    path = tmp_path_factory.mktemp("lying") / "lying.rocke"
+    return write_small_cache(path, local_toolchain, [SHUFFLED, LIAR], codes=[SHUFFLED, QUICK])

@@ -29,3 +29,10 @@ def sample_identities(arch: str = "gfx950") -> list[Identity]:
 def rejected_identities(arch: str = "gfx950") -> list[Identity]:
     """Candidates that stand in the ledger of the small cache."""
     return [forward(arch, vector_size_c=2), forward(arch, tile_m=256, tile_n=256, warp_m=1, warp_n=1)]
+
+
+#: One wave each, quick to emulate.
+QUICK = forward(tile_m=16, tile_n=16, warp_m=1, warp_n=1, vector_size_a=8, vector_size_b=8)
+SHUFFLED = forward(tile_m=32, tile_n=16, warp_m=1, warp_n=1, epilogue="cshuffle", vector_size_c=4)
+#: Loads of width 8 under a name that promises width 2.
+LIAR = forward(tile_m=16, tile_n=16, warp_m=1, warp_n=1, vector_size_a=2, vector_size_b=2)

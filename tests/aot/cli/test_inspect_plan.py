@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from aot.cli.main import run
-from aot.cli.problem_options import ProblemRequest, problem_text
+from aot.cli.problem_options import ProblemRequest
 from aot.runtime.plan_data import Plan
+from aot.runtime.problem_text import problem_text
 from aot.toolchain import read_code_object
 from cache_schema.digest import identity_digest
 from cache_schema.errors import RequestError

@@ -1,0 +1,93 @@
+"""The command verify, and what inspect tells of its evidence, run as a person runs them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from aot.cli.main import run
+from cache_schema.label import encode
+from tests.aot.samples import LIAR, QUICK, SHUFFLED
+
+PROBLEM = "n=1 c=8 h=4 w=4 k=4 y=2 x=2"
+FILE = """
+problems:
+  - {id: fine, direction: fwd, dtype: bf16, n: 1, c: 8, h: 4, w: 4, k: 4, y: 2, x: 2, inputs: ints}
+  - {id: refused, direction: fwd, dtype: bf16, n: 1, c: 8, h: 4, w: 4, k: 4, y: 0, x: 2, expect: rejected-with-reason}
+  - {id: other, direction: dgrad, dtype: bf16, n: 1, c: 8, h: 4, w: 4, k: 4, y: 2, x: 2}
+"""
+
+
+@pytest.fixture
+def own_cache(quick_cache: Path, tmp_path: Path) -> Path:
+    """A copy in a folder of its own, so that evidence beside it is seen by one test only."""
+    return Path(shutil.copy(quick_cache, tmp_path / "own.rocke"))
+
+
+def test_one_problem(own_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both kernels get the problem right; a single problem leaves no evidence."""
+    assert run(["verify", str(own_cache), "--problem", PROBLEM, "--jobs", "1", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["right"], answer["wrong"], answer["runs"], answer["delivered"]) == (2, 0, 2, True)
+    assert answer["evidence"] is None
+    assert list(own_cache.parent.iterdir()) == [own_cache]
+
+
+def test_evidence_is_shown(own_cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file of problems leaves evidence beside the cache, which inspect shows for the cache and for a kernel."""
+    problems = tmp_path / "few.yaml"
+    problems.write_text(FILE)
+    assert run(["verify", str(own_cache), "--problems", str(problems), "--jobs", "1"]) == 0
+    shown = capsys.readouterr().out
+    for part in ("fine", "refused", "skipped", "own.rocke.few.evidence.jsonl"):
+        assert part in shown
+    assert run(["inspect", str(own_cache), "--json"]) == 0
+    (proof,) = json.loads(capsys.readouterr().out)["evidence"]
+    assert (proof["right"], proof["wrong"], proof["of_this_cache"]) == (2, 0, True)
+    assert run(["inspect", str(own_cache)]) == 0
+    assert "few.evidence.jsonl" in capsys.readouterr().out
+    assert run(["inspect", str(own_cache), "--identity", encode(SHUFFLED)]) == 0
+    shown = capsys.readouterr().out
+    assert "evidence in" in shown
+    assert "inputs" in shown
+
+
+def test_a_failure_names_its_reproducer(lying_cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The printed command fails again on that kernel and problem alone, with exit code 1."""
+    cache = Path(shutil.copy(lying_cache, tmp_path / "lying.rocke"))
+    problem = PROBLEM.replace("c=8", "c=6")
+    assert run(["verify", str(cache), "--problem", problem, "--inputs", "ints", "--jobs", "1"]) == 1
+    shown = capsys.readouterr().out
+    assert "NOT verified" in shown
+    assert encode(LIAR) in shown
+    (command,) = [line.strip() for line in shown.splitlines() if line.strip().startswith("rocke-aot verify")]
+    words = shlex.split(command)[1:]
+    assert "ints" in words
+    assert run([*words, "--jobs", "1", "--json"]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert [failure["label"] for failure in answer["failures"]] == [encode(LIAR)]
+    assert answer["entries"] == 1
+    assert answer["failures"][0]["reproduce"] == command
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--shard", "x"], "shard"),
+        (["--shard", "3/2"], "shard 3/2"),
+        (["--problems", "absent.yaml"], "absent.yaml"),
+        (["--problems", "absent.yaml", "--problem", PROBLEM], "not both"),
+        (["--identity", encode(QUICK) + ":wpeu=1"], "no kernel"),
+        (["--engine", "fpga"], "fpga"),
+    ],
+)
+def test_bad_requests(own_cache: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str) -> None:
+    """One line and exit code 2."""
+    assert run(["verify", str(own_cache), "--jobs", "1", *options]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert len(captured.err.splitlines()) == 1

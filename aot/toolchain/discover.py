@@ -175,8 +175,11 @@ def ziglang_linker() -> tuple[str, ...]:
 def make_toolchain(parts: Parts, reason: str, engine: str | None = None) -> Toolchain:
     """Load or run the parts for their versions and hash what will compile.
 
-    Raises ToolchainChoiceError if `engine` is not among the parts' engines.
+    A libLLVM that cannot be used gives way to the clang beside it, unless `engine` asks for it. Raises
+    ToolchainChoiceError if `engine` is not among the parts' engines.
     """
+    if engine is None and parts.clang and parts.libllvm and (problem := _problem_of(parts.libllvm)):
+        parts, reason = replace(parts, libllvm=None), f"{reason}; by its clang, because: {problem}"
     kind = engine or parts.engines[0]
     if kind not in parts.engines:
         raise ToolchainChoiceError(f"toolchain {parts.name} has no engine {kind!r}; it has: {', '.join(parts.engines)}")
@@ -223,13 +226,26 @@ def linker_signature(command: tuple[str, ...]) -> str:
     return remembered("lld-version", Path(command[0]), ask)
 
 
+def _library_version(library: Path) -> str:
+    return remembered("llvm-version", library, lambda path: llvm_c.version(llvm_c.load(path)))
+
+
+def _problem_of(library: Path) -> str | None:
+    """Why a libLLVM cannot be used, if it cannot."""
+    try:
+        _library_version(library)
+    except ToolchainMissingError as error:
+        return error.what
+    return None
+
+
 def _llvm_version(parts: Parts, engine: str) -> str:
     if engine == "llvmlite":
         from aot.toolchain.engine_llvmlite import llvm_version
 
         return llvm_version()
     if engine == "libllvm" and parts.libllvm is not None:
-        return remembered("llvm-version", parts.libllvm, lambda path: llvm_c.version(llvm_c.load(path)))
+        return _library_version(parts.libllvm)
     clang = parts.clang
     assert clang is not None
     return remembered("clang-version", clang, _clang_version)

@@ -46,6 +46,17 @@ def test_rocm_is_preferred(rocm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_toolchain().name == "rocm"
 
 
+def test_broken_library_beside_a_clang(rocm: Path, llvm22: Toolchain) -> None:
+    """Where libLLVM does not load, the clang of the same LLVM compiles, and the record says why."""
+    library = rocm / "llvm" / "lib" / "libLLVM.so.22.1"
+    library.unlink()
+    library.write_bytes(b"\x7fELF but not really")
+    (rocm / "llvm" / "bin" / "clang").symlink_to(str(llvm22.clang))
+    found = find_toolchain(str(rocm))
+    assert (found.engine, found.engines, found.llvm_version) == ("clang", ("clang",), llvm22.llvm_version)
+    assert "cannot load" in found.chosen_because
+
+
 def test_digest_is_of_bytes_alone(rocm: Path, llvm22: Toolchain) -> None:
     """The same compiler under another path has the same digest; another linker or library has another one."""
     elsewhere = find_toolchain(str(rocm))

@@ -15,6 +15,7 @@ import contextlib
 import hashlib
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -220,11 +221,13 @@ def write_synthetic(path: Path, rows: int) -> None:
 
 
 def per_call(function: Callable[[Any], Any], arguments: list[Any]) -> float:
-    """Seconds per call."""
-    with stopwatch() as elapsed:
-        for argument in arguments:
+    """Seconds per call: the median, so that other work on the machine does not count."""
+    seconds = []
+    for argument in arguments:
+        with stopwatch() as elapsed:
             function(argument)
-    return elapsed() / max(len(arguments), 1)
+        seconds.append(elapsed())
+    return statistics.median(seconds)
 
 
 @contextlib.contextmanager

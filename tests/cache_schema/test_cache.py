@@ -169,6 +169,22 @@ def test_frames_are_pure() -> None:
             decompress_block(frame, length)
 
 
+def test_each_blob_is_asked_for_once(tmp_path: Path) -> None:
+    """The writer takes every code object once and block after block, so that the provider need not keep any."""
+    content = sample(entries=400, rejected=0, code_bytes=4000)
+    asked: list[bytes] = []
+
+    def provide(digest: bytes) -> bytes:
+        asked.append(digest)
+        return content.blobs[digest]
+
+    path = tmp_path / "once.rocke"
+    content.write(path, blobs=provide)
+    assert sorted(asked) == sorted(content.blobs)
+    with Cache.open(path) as cache:
+        assert asked == [bytes(digest) for digest in cache.kernels["blob_digest"]]
+
+
 def test_symbols_without_a_rule(tmp_path: Path) -> None:
     """Symbols that do not follow from the content key are stored as they are."""
     content = sample()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,9 +11,6 @@ from aot.toolchain.llvm_c import OPT_AGGRESSIVE
 TRIPLE = "amdgcn-amd-amdhsa"
 ENGINE_KINDS = ("libllvm", "llvmlite", "clang")
 OPT_LEVEL = OPT_AGGRESSIVE
-
-_MODULE_LAYOUT = re.compile(r"^target\s+datalayout\s*=", re.MULTILINE)
-_MODULE_TRIPLE = re.compile(r"^target\s+triple\s*=", re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -49,11 +45,15 @@ class Engine(Protocol):
 def with_target(ir: str, data_layout: str) -> str:
     """`ir` with the layout and triple lines it lacks. In front, because the parser needs them before any type."""
     header = ""
-    if not _MODULE_LAYOUT.search(ir):
+    if not _has_line(ir, "target datalayout ="):
         header += f'target datalayout = "{data_layout}"\n'
-    if not _MODULE_TRIPLE.search(ir):
+    if not _has_line(ir, "target triple ="):
         header += f'target triple = "{TRIPLE}"\n'
     return header + ir
+
+
+def _has_line(ir: str, start: str) -> bool:
+    return ir.startswith(start) or f"\n{start}" in ir
 
 
 def check_layout(found: str, expected: str) -> None:

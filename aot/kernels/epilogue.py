@@ -19,7 +19,7 @@ from aot.ir.values import Value, constant
 from aot.kernels.chunks import ChunkMap
 from aot.kernels.fragments import ELEM_BYTES, Lane, result_row
 from aot.kernels.loaders import chunk_type
-from aot.kernels.swizzle import swizzle
+from aot.kernels.swizzle import Swizzle, swizzle
 from aot.kernels.tile import Tile
 
 #: Results of a lane that stand in consecutive rows of a matrix instruction.
@@ -98,6 +98,32 @@ def store_shuffled(
     A run of four results of a lane is then four columns of one row: one 8-byte LDS write. `overlays` says that the
     staging tile lies over operand tiles that other waves may still be reading.
     """
+    row_bytes = tile.n * ELEM_BYTES
+    shuffle = stage_shuffled(b, tile, accumulators, lane, wave_row, wave_col, staging=staging, overlays=overlays)
+    lds_barrier(b)
+    chunks = ChunkMap(tile.m, tile.n, tile.threads, vec)
+    for number in range(chunks.passes):
+        at = chunks.position(b, thread, number)
+        col, row = b.add(at.col, at.col_step), b.add(at.row, at.row_step)
+        start = b.add(b.mul(at.row, row_bytes), b.mul(shuffle.column(b, col, shuffle.bits_of_row(b, row)), ELEM_BYTES))
+        pointer = b.offset_pointer(staging.pointer(b, start), at.row_step * row_bytes)
+        value = b.load(chunk_type(vec), pointer, vec * ELEM_BYTES)
+        row_start_bytes = output.row_bytes(b, constant(0), at.row_step)
+        buffer_store(b, value, output.resource, output.column_bytes(b, at.row, col), row_start_bytes)
+
+
+def stage_shuffled(
+    b: Builder,
+    tile: Tile,
+    accumulators: Sequence[Value],
+    lane: Lane,
+    wave_row: Value,
+    wave_col: Value,
+    *,
+    staging: Segment,
+    overlays: bool,
+) -> Swizzle:
+    """Write the converted results to LDS, row by row; a barrier must follow. How columns of a row are swizzled."""
     edge, row_bytes = tile.atom.edge, tile.n * ELEM_BYTES
     shuffle = swizzle(cols=tile.n, granule=GRANULE, row_period=16)
     if overlays:
@@ -114,13 +140,4 @@ def store_shuffled(
             ]
             pointer = b.offset_pointer(staging.pointer(b, start), m * edge * row_bytes)
             b.store(b.gather(halves), pointer, RUN * ELEM_BYTES)
-    lds_barrier(b)
-    chunks = ChunkMap(tile.m, tile.n, tile.threads, vec)
-    for number in range(chunks.passes):
-        at = chunks.position(b, thread, number)
-        col, row = b.add(at.col, at.col_step), b.add(at.row, at.row_step)
-        start = b.add(b.mul(at.row, row_bytes), b.mul(shuffle.column(b, col, shuffle.bits_of_row(b, row)), ELEM_BYTES))
-        pointer = b.offset_pointer(staging.pointer(b, start), at.row_step * row_bytes)
-        value = b.load(chunk_type(vec), pointer, vec * ELEM_BYTES)
-        row_start_bytes = output.row_bytes(b, constant(0), at.row_step)
-        buffer_store(b, value, output.resource, output.column_bytes(b, at.row, col), row_start_bytes)
+    return shuffle

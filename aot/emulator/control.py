@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from aot.emulator import faults, layout
+from aot.emulator.control_names import CONSTANT_REGISTERS, MODE_REGISTER
 from aot.emulator.decode import Instruction
 from aot.emulator.faults import FaultSignal
 from aot.emulator.machine_numpy import NumpyMachine
-
-# Registers that read as a constant here; kernels use them to spread work, never for results.
-CONSTANT_REGISTERS = {"HW_REG_XCC_ID": 0, "HW_REG_HW_ID": 0}
-MODE_REGISTER = "HW_REG_MODE"
-
 
 def execute_hardware_register(wave: NumpyMachine, instruction: Instruction) -> None:
     """s_getreg_b32, s_setreg_b32, s_setreg_imm32_b32 on a field of a register."""

@@ -52,6 +52,12 @@ class Program:
 
     instructions: list[Instruction]
     by_pc: dict[int, int] = field(default_factory=dict)
+    records: dict[bool, Any] = field(default_factory=dict, repr=False)  # what the generated engine made of it
+
+    @property
+    def sets_mode(self) -> bool:
+        """Whether it writes hardware registers."""
+        return any(i.form.name.startswith("s_setreg") for i in self.instructions)
 
 
 def decode_program(lines: Sequence[tuple[int, int, str, str]], target: str) -> Program:

@@ -9,10 +9,10 @@ KINDS = (
     "none", "register in flight", "LDS race", "global access out of bounds", "LDS access out of bounds",
     "scratch access out of bounds", "LDS read never written", "LDS read in flight", "scratch read never written",
     "misaligned atomic", "unmodelled state", "in-flight LDS overwritten", "load of a bad buffer resource",
-    "barrier not reached by all waves", "trap",
+    "trap",
 )
 (NONE, IN_FLIGHT, LDS_RACE, GLOBAL_BOUNDS, LDS_BOUNDS, SCRATCH_BOUNDS, LDS_UNWRITTEN, LDS_IN_FLIGHT, SCRATCH_UNWRITTEN,
- MISALIGNED, UNMODELLED, LDS_OVERWRITTEN, BAD_RESOURCE, BARRIER_MISMATCH, TRAP) = range(15)
+ MISALIGNED, UNMODELLED, LDS_OVERWRITTEN, BAD_RESOURCE, TRAP) = range(14)
 
 
 @dataclass(frozen=True)

@@ -19,18 +19,20 @@ SCALAR_CELLS: Final = 160
 SCC = 640
 MODE = 644
 PC = 648  # pointer to the instruction record to run next
-PENDING_V, PENDING_S = 656, 664  # one bit per group of registers in flight
-PENDING_V_BITS, PENDING_S_BITS = 704, 768  # one bit per register in flight: 512 and 192 bits
+PENDING_V, PENDING_S = 656, 664  # coarse sets of registers in flight, one bit per group
+PENDING_BITS = 704  # exact: 512 vector bits, 192 scalar bits (96 bytes)
 CONTEXT = 808
 LDS, LDS_SHADOW = 816, 824
 LDS_BYTES, WAVE_ID = 832, 836
 SCRATCH, SCRATCH_SHADOW = 840, 848
-SCRATCH_LANE_BYTES, SEGMENT_START = 856, 860
-CODE, COUNTS = 864, 872
-STATUS = 880
-VM_HEAD, VM_COUNT, LGKM_HEAD, LGKM_COUNT, SMEM_COUNT = 884, 888, 892, 896, 900
-VM_QUEUE, LGKM_QUEUE, SMEM_QUEUE = 1024, 2048, 3072  # entries of 16 bytes: instruction record, LDS log record
+SCRATCH_BYTES, SEGMENT_START = 856, 860
+CODE, COUNTS, DIRECT = 864, 872, 880
+STATUS = 888
+VM_HEAD, VM_COUNT, LGKM_HEAD, LGKM_COUNT, SMEM_COUNT, TICKS = 892, 896, 900, 904, 908, 912
+# Queue entries of 16 bytes: pointer to the instruction record, first LDS log record (u32), number of them (u32).
+VM_QUEUE, LGKM_QUEUE, SMEM_QUEUE = 1024, 2048, 3072
 QUEUE_ENTRIES: Final = 64
+ENTRY_BYTES: Final = 16
 CONSTANTS = 4096
 REGISTER_BYTES: Final = 256
 AGPR = 256
@@ -39,8 +41,25 @@ AGPR = 256
 RECORD_BYTES: Final = 128
 RECORD_HANDLER, RECORD_TOUCH_V, RECORD_TOUCH_S, RECORD_INDEX, RECORD_SLOTS = 0, 8, 16, 24, 32
 MAX_SLOTS: Final = 24
-# Exact register sets of an instruction: 512 vector bits, then 192 scalar bits.
-SET_BYTES: Final = 96
+RECORD_FLAGS = 28  # bit 0: the results arrive late
+# Register set of an instruction: 512 vector bits, 192 scalar bits, then at 96 and 104 the coarse sets.
+SET_BYTES: Final = 128
+SET_COARSE_V, SET_COARSE_S = 96, 104
+
+# Shared by all waves of a run.
+(MEMORY_TABLE, TOUCHED, LATE, LOG, LOG_OTHER, LOG_COUNT, LOG_CAPACITY, BUDGET, FAULT_KIND, FAULT_LANE, FAULT_ADDRESS,
+ FAULT_INDEX, FAULT_WAVE, FAULT_OTHER, WAVES, OWNERS, ORDER, RANDOM, ZEROS, WAVE_COUNT, IMAGE_BASE) = range(0, 168, 8)
+HELPERS: Final = 256  # table of pointers to runtime functions
+CONTEXT_BYTES: Final = 1024
+
+# LDS log record: u32 instruction, wave, kind, size, low, high, silent, 0; u64 mask; from 64 on 64 u32 addresses.
+LOG_RECORD_BYTES: Final = 320
+LOG_INSTRUCTION, LOG_WAVE, LOG_KIND, LOG_SIZE, LOG_LOW, LOG_HIGH, LOG_SILENT, LOG_MASK, LOG_ADDRESSES = 0, 4, 8, 12, 16, 20, 24, 32, 64
+LOG_READ, LOG_WRITE, LOG_ATOMIC = 0, 1, 2
+
+# A direct-to-LDS load in flight: u64 mask, u32 size, u32 LDS base; from 64 on 64 pieces of 16 bytes.
+DIRECT_BYTES: Final = 64 + 1024
+DIRECT_MASK, DIRECT_SIZE, DIRECT_BASE, DIRECT_DATA = 0, 8, 12, 64
 
 # Ways a wave stops.
 AT_BARRIER, ENDED, FAULTED, OVER_BUDGET = 1, 2, 3, 4

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from aot.emulator import layout
-from aot.emulator import numerics as n
 from aot.emulator.form import Form
 from aot.emulator.lower_lanes import lower_lane, lower_lane_exchange, lower_swap
 from aot.emulator.lower_memory import lower_memory, lower_scalar_memory
@@ -130,13 +129,7 @@ def _half(m: Machine, form: Form, slot: int, source: int, type_: str, high: bool
         value = (high16(dword) if take_high else low16(dword)).cast(type_)
     if form.get("neg_hi" if high else "neg_lo", (0,) * 3)[source]:
         value = -value
-    return _flushed(m, value)
-
-
-def _flushed(m: Machine, value: Value) -> Value:
-    if value.type == "f32":
-        return n.flush(value) if m.flush_f32 else value
-    return n.flush(value) if value.type in ("f16", "f64") and m.flush_f16_f64 else value
+    return m.flushed(value)
 
 
 def _packed(m: Machine, form: Form, spec: Spec) -> None:
@@ -159,7 +152,7 @@ def _packed(m: Machine, form: Form, spec: Spec) -> None:
         if form.get("clamp") and type_[0] != "f":
             results.append(clamped_integer(spec.name, *sources))
             continue
-        value = _flushed(m, spec.semantics(*sources))
+        value = m.flushed(spec.semantics(*sources))
         results.append(clamp_float(value) if form.get("clamp") else value)
     if BITS[type_] == 32:
         m.set_vector(0, 0, results[0].bits(), mask)

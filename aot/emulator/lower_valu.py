@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from aot.emulator import numerics as n
 from aot.emulator.form import Form
 from aot.emulator.machine import Machine
 from aot.emulator.spec import Spec
@@ -110,11 +109,7 @@ def read_operand(m: Machine, form: Form, slot: int, type_: str, source: int) -> 
             value = dword.cast(type_)
     if source >= 0 and kind[0] in "-|":
         value = _signed(value, kind)
-    if value.type == "f32" and m.flush_f32:
-        value = n.flush(value)
-    elif value.type in ("f16", "f64") and m.flush_f16_f64:
-        value = n.flush(value)
-    return value
+    return m.flushed(value)
 
 
 def _signed(value: Value, kind: str) -> Value:
@@ -126,7 +121,7 @@ def _signed(value: Value, kind: str) -> Value:
     return value ^ 0x80000000 if "-" in kind else value
 
 
-def _shaped(m: Machine, form: Form, spec: Spec, value: Value) -> Value:
+def _shaped(m: Machine, form: Form, value: Value) -> Value:
     """Output scale, clamp and denormal mode."""
     if is_float(value.type):
         scale = form.get("omod")
@@ -135,9 +130,7 @@ def _shaped(m: Machine, form: Form, spec: Spec, value: Value) -> Value:
         if form.get("clamp"):
             low = select(value > 0.0, value, m.ops.const(0.0, value.type))
             value = select(low < 1.0, low, m.ops.const(1.0, value.type))
-        if (m.flush_f32 and value.type == "f32") or (m.flush_f16_f64 and value.type != "f32"):
-            # A move of bits is no arithmetic, but moves have integer types in the table.
-            value = n.flush(value)
+        value = m.flushed(value)
     return value
 
 
@@ -148,7 +141,7 @@ def write_result(m: Machine, form: Form, spec: Spec, slot: int, type_: str, valu
 
         sources = [read_operand(m, form, slot + 1 + i, t, i) for i, t in enumerate(spec.operands)]
         value = clamped_integer(spec.name, *sources)
-    value = _shaped(m, form, spec, value)
+    value = _shaped(m, form, value)
     if BITS[type_] == 64:
         m.set_vector(slot, 0, low32(value), mask)
         m.set_vector(slot, 1, high32(value), mask)

@@ -21,8 +21,6 @@ class Machine(ABC):
 
     ops: Ops
     form: Form
-    flush_f32: bool
-    flush_f16_f64: bool
 
     @abstractmethod
     def vector(self, slot: int, dword: int = 0) -> Value:
@@ -56,6 +54,10 @@ class Machine(ABC):
 
     @abstractmethod
     def set_scc(self, value: Value) -> None: ...
+
+    @abstractmethod
+    def flushed(self, value: Value) -> Value:
+        """A float operand or result with denormals as MODE has them; other types as they are."""
 
     @abstractmethod
     def pc(self) -> Value:

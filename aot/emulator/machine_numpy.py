@@ -13,6 +13,7 @@ from aot.emulator.faults import FaultSignal
 from aot.emulator.machine import Machine
 from aot.emulator.matrix_numpy import multiply
 from aot.emulator.memory import Memory
+from aot.emulator.numerics import flush
 from aot.emulator.ops_numpy import NumpyOps
 from aot.emulator.sanitizer import ATOMIC, READ, WRITE, DirectLoad, LdsAccess, Outstanding, WaitQueues
 from aot.emulator.setup import PRIVATE_APERTURE, SHARED_APERTURE
@@ -97,6 +98,11 @@ class NumpyMachine(Machine):
     def set_scc(self, value: Value) -> None:
         self.cells[layout.SCC // 4] = bool(value.ref[0])
 
+    def flushed(self, value: Value) -> Value:
+        if value.type == "f32":
+            return flush(value) if self.flush_f32 else value
+        return flush(value) if value.type in ("f16", "f64") and self.flush_f16_f64 else value
+
     def pc(self) -> Value:
         return self.ops.const(self.image_base + self.instruction.pc + self.instruction.size, "u64")
 
@@ -159,12 +165,17 @@ class NumpyMachine(Machine):
                 self._lds(addresses[lane], spec.bytes, int(lane))
             self._log(READ if spec.action == "load" else WRITE, np.array([addresses[lane] for lane in lanes]), spec.bytes)
         _, index = self._operand(slot)
+        silent = True
         for lane in lanes:
             place = self._place(space, addresses[lane], spec.bytes, int(lane), spec.action == "store")
             if spec.action == "store":
-                place[:] = self._outgoing(spec, index, int(lane))
+                data = self._outgoing(spec, index, int(lane))
+                silent = silent and bool((place == data).all())
+                place[:] = data
             else:
                 self._arrive(spec, place, index + first_dword, int(lane))
+        if space == "lds" and lanes.size and spec.action == "store":
+            self.accesses[-1].silent = silent
 
     def _outgoing(self, spec: MemorySpec, index: int, lane: int) -> Bytes:
         words = self.registers[index : index + spec.dwords, lane].copy()

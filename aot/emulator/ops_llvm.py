@@ -35,7 +35,7 @@ class Function(Ops):
 
     def __init__(self, name: str, parameters: Sequence[tuple[str, str]], result: str = "u32") -> None:
         self.name, self.result = name, result
-        self._parameters = [(type_, f"%{label}") for label, type_ in parameters]
+        self._parameters = [(type_, f"%{label}") for type_, label in parameters]
         self.arguments = [Value(self, type_, 1, ref) for type_, ref in self._parameters]
         self._entry: list[str] = []
         self._lines: list[str] = []
@@ -218,6 +218,31 @@ class Function(Ops):
         value = self.splat(value)
         self.call(f"llvm.masked.store.{_mangle(value.type, value.lanes)}.p0", "void", 1,
                   [value, pointer, "i32 64", self.splat(mask)])
+
+    def masked_store_narrow(self, value: Value, pointer: Value, mask: Value) -> None:
+        """Masked store of any number of lanes, dword aligned."""
+        self.call(f"llvm.masked.store.{_mangle(value.type, value.lanes)}.p0", "void", 1, [value, pointer, "i32 4", mask])
+
+    def address_of(self, pointer: Value) -> Value:
+        """A pointer as u64."""
+        return self.assign(f"ptrtoint ptr {pointer.ref} to i64", "u64", 1)
+
+    def pick_pointer(self, condition: Value, a: Value, b: Value) -> Value:
+        return self.assign(f"select i1 {condition.ref}, ptr {a.ref}, ptr {b.ref}", "ptr", 1)
+
+    def load_byte(self, pointer: Value) -> Value:
+        """A byte as u32."""
+        byte = self.load("u8", pointer, align=1)
+        return self.assign(f"zext i8 {byte.ref} to i32", "u32", 1)
+
+    def store_byte(self, value: Value, pointer: Value) -> None:
+        """The low byte of a u32."""
+        byte = self.assign(f"trunc i32 {value.ref} to i8", "u8", 1)
+        self.store(byte, pointer, align=1)
+
+    def ones(self, type_: str) -> Value:
+        """All bits set; also for u8, which has no arithmetic."""
+        return Value(self, type_, 1, "-1")
 
     def call_pointer(self, target: Value, operands: Sequence[Value], result: str = "u32") -> Value:
         texts = ", ".join(f"{_LLVM[o.type]} {o.ref}" for o in operands)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from aot.emulator.engine_numpy import NumpyEngine
+from aot.emulator.engine_llvm import LlvmEngine
+from aot.emulator.engine_numpy import NumpyEngine, Result
 from aot.emulator.memory import Memory
+from aot.emulator.records import Records, build_records
 from aot.emulator.report import Report, count_classes
-from aot.emulator.setup import prepare
+from aot.emulator.setup import Launch, prepare
 from cache_schema.errors import UnknownValueError
 
 # Part of the evidence that a kernel was verified: raise it when any instruction changes its meaning.
@@ -41,11 +43,27 @@ def run(
     start = time.perf_counter()
     launch = prepare(code, symbol, grid=grid, block=block, dynamic_lds=dynamic_lds, kernarg=kernarg, memory=memory, target=target)
     prepared = time.perf_counter()
-    result = NumpyEngine(launch, seed, budget).run()
+    handler_seconds = 0.0
+    if engine == "numpy":
+        result: Result = NumpyEngine(launch, seed, budget).run()
+    else:
+        records = _records(launch)
+        handler_seconds = time.perf_counter() - prepared
+        result = LlvmEngine(launch, records, seed, budget).run()
     done = time.perf_counter()
     instructions = launch.program.instructions
     return Report(
         kernel=symbol, engine=engine, instructions=count_classes(instructions, result.times),
-        faults=() if result.fault is None else (result.fault,), seconds=done - prepared, prepare_seconds=prepared - start,
+        faults=() if result.fault is None else (result.fault,), seconds=done - prepared - handler_seconds,
+        prepare_seconds=prepared - start, handler_seconds=handler_seconds,
         executed={instructions[index].pc: number for index, number in result.times.items() if number},
     )
+
+
+def _records(launch: Launch) -> Records:
+    """The records of a program, kept with it."""
+    keeps_denormals = (launch.mode >> 4 & 0xF) == 0xF and not launch.program.sets_mode
+    kept = launch.program.records.get(keeps_denormals)
+    if kept is None:
+        kept = launch.program.records[keeps_denormals] = build_records(launch.program, keeps_denormals)
+    return kept  # type: ignore[no-any-return]

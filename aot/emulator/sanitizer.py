@@ -3,8 +3,8 @@
 Model. Vector memory instructions complete in order (vmcnt); LDS instructions complete in order (lgkmcnt); scalar loads
 complete in any order, so only lgkmcnt(0) vouches for them; flat instructions wait in both. A register that an outstanding
 instruction will write may be neither read nor written. An LDS access still outstanding at a barrier also counts in the
-next interval. Two accesses of one interval by different waves to one byte, at least one a plain write, are a race; atomics
-do not race with atomics.
+next interval. Two accesses of one interval by different waves to one byte, at least one a write, are a race, except: atomics
+do not race with atomics, and writing again the bytes that are there does not race with the write before.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class LdsAccess:
     instruction: int
     addresses: npt.NDArray[np.int64]
     size: int
+    silent: bool = False  # a write of the bytes that were there already
 
 
 @dataclass
@@ -100,7 +101,7 @@ def find_race(log: list[LdsAccess], lds_bytes: int) -> FaultSignal | None:
             if access.kind == kind:
                 touched = (access.addresses[:, None] + np.arange(access.size)).ravel()
                 clash = (writer[touched] >= 0) & (writer[touched] != access.wave)
-                if clash.any():
+                if clash.any() and not (access.silent and kind == WRITE):
                     return _race(access, touched[clash][0])
                 owner[touched] = access.wave
     for access in log:

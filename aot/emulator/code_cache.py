@@ -1,0 +1,175 @@
+"""Machine code of handlers: compiled once, kept in the user's cache folder, loaded into the process.
+
+A *pack* is one object file with the handlers of a set of forms; its index lists the forms. Packs are keyed by the sources
+of the emulator's tables and generators, LLVM's version and the host CPU, so a change of any of them starts a new folder.
+A damaged or foreign pack is a miss.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from aot.emulator.form import Form
+from aot.emulator.handlers import write_handler
+from aot.emulator.ops_llvm import Function, module_text
+from aot.emulator.runtime_core import core_functions
+from aot.emulator.runtime_memory import memory_functions
+from aot.emulator.runtime_names import HELPER_NAMES
+from aot.emulator.runtime_schedule import schedule_functions
+
+_RUNTIME = "runtime"
+_MAGIC = b"rocke-aot handlers 1\n"
+
+
+def handler_symbol(form: Form, keeps_denormals: bool) -> str:
+    """A name that two forms share only if they are equal."""
+    return "h_" + hashlib.sha256(repr((form, keeps_denormals)).encode()).hexdigest()[:24]
+
+
+def cache_folder() -> Path:
+    """The folder of this version of the emulator on this machine."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return root / "rocke-aot" / "emulator" / _key()
+
+
+@lru_cache(maxsize=1)
+def _key() -> str:
+    digest = hashlib.sha256(_MAGIC)
+    digest.update(repr((llvm.llvm_version_info, llvmlite.__version__, _cpu())).encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+@lru_cache(maxsize=1)
+def _cpu() -> tuple[str, str]:
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+class CodeCache:
+    """Addresses of handlers and of the runtime in this process. Handlers stay loaded as long as the object lives."""
+
+    def __init__(self) -> None:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self._machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=_cpu()[0], features=_cpu()[1], opt=2, reloc="pic", codemodel="default", jit=True)
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), self._machine)
+        self._addresses: dict[str, int] = {}
+        self._packs: dict[str, Path] | None = None
+        self.compiled = 0
+        self._load_runtime()
+
+    def runtime(self, name: str) -> int:
+        return self._addresses[f"rt_{name}"]
+
+    def handlers(self, forms: Sequence[tuple[Form, bool]]) -> list[int]:
+        """Addresses of the handlers of (form, keeps denormals), compiling what no pack holds."""
+        symbols = [handler_symbol(*form) for form in forms]
+        missing = {s: f for s, f in zip(symbols, forms, strict=True) if s not in self._addresses}
+        if missing:
+            self._from_packs(missing)
+            left = {s: f for s, f in missing.items() if s not in self._addresses}
+            if left:
+                self._compile(left)
+        return [self._addresses[symbol] for symbol in symbols]
+
+    def _load_runtime(self) -> None:
+        names = ["rt_run_group", *(f"rt_{name}" for name in HELPER_NAMES)]
+        path = cache_folder() / f"{_RUNTIME}.pack"
+        pack = _read_pack(path)
+        if pack is None or pack[0] != names:
+            functions = [*core_functions(), *memory_functions(), *schedule_functions()]
+            pack = names, self._emit(functions)
+            _write_pack(path, *pack)
+        self._load(*pack)
+
+    def _from_packs(self, missing: dict[str, tuple[Form, bool]]) -> None:
+        """Load the packs that hold missing symbols."""
+        self._scan()
+        assert self._packs is not None
+        for path in {self._packs[symbol] for symbol in missing if symbol in self._packs}:
+            pack = _read_pack(path)
+            if pack is not None:
+                self._load(*pack)
+
+    def _scan(self) -> None:
+        """Read the index of every pack; another process may have added some."""
+        self._packs = {}
+        for path in sorted(cache_folder().glob("h_*.pack")):
+            with contextlib.suppress(OSError):
+                for symbol in _read_index(path):
+                    self._packs.setdefault(symbol, path)
+
+    def _compile(self, forms: dict[str, tuple[Form, bool]]) -> None:
+        functions = [write_handler(symbol, form, keeps) for symbol, (form, keeps) in forms.items()]
+        code = self._emit(functions)
+        self.compiled += len(functions)
+        names = sorted(forms)
+        digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:24]
+        _write_pack(cache_folder() / f"h_{digest}.pack", names, code)
+        self._load(names, code)
+
+    def _emit(self, functions: Sequence[Function]) -> bytes:
+        module = llvm.parse_assembly(module_text(functions, *_cpu()))
+        module.verify()
+        options = llvm.create_pipeline_tuning_options(speed_level=2)
+        builder = llvm.create_pass_builder(self._machine, options)
+        builder.getModulePassManager().run(module, builder)
+        return bytes(self._machine.emit_object(module))
+
+    def _load(self, names: Sequence[str], code: bytes) -> None:
+        new = [name for name in names if name not in self._addresses]
+        if not new:
+            return
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+        for name in new:
+            self._addresses[name] = self._engine.get_function_address(name)
+
+
+@lru_cache(maxsize=1)
+def code_cache() -> CodeCache:
+    """The one of this process."""
+    return CodeCache()
+
+
+def _write_pack(path: Path, names: Sequence[str], code: bytes) -> None:
+    """magic, sha256 of the rest, u32 length of the names, names, object file. A folder that cannot be written is no error."""
+    listing = "\n".join(names).encode()
+    body = len(listing).to_bytes(4, "little") + listing + code
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(_MAGIC + hashlib.sha256(body).digest() + body)
+        Path(temporary).replace(path)
+
+
+def _read_pack(path: Path) -> tuple[list[str], bytes] | None:
+    """Names and object of a pack, None if there is none or it is damaged."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    start = len(_MAGIC) + 32
+    body = data[start:]
+    if not data.startswith(_MAGIC) or hashlib.sha256(body).digest() != data[len(_MAGIC) : start]:
+        return None
+    length = int.from_bytes(body[:4], "little")
+    return body[4 : 4 + length].decode().split("\n"), body[4 + length :]
+
+
+def _read_index(path: Path) -> list[str]:
+    with path.open("rb") as file:
+        head = file.read(len(_MAGIC) + 32 + 4)
+        return file.read(int.from_bytes(head[-4:], "little")).decode(errors="replace").split("\n")

@@ -1,0 +1,180 @@
+"""The fast engine: wave state in host memory, handlers and scheduler in generated code."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from aot.emulator import faults, layout
+from aot.emulator.code_cache import code_cache
+from aot.emulator.engine_numpy import Result
+from aot.emulator.errors import BudgetError
+from aot.emulator.faults import KINDS, Fault, register_name
+from aot.emulator.program import VECTORS, WAVE_BYTES
+from aot.emulator.records import Records
+from aot.emulator.runtime_names import HELPER_NAMES
+from aot.emulator.setup import Launch
+
+_LOG_CAPACITY = 1 << 16
+_PAD = 64
+_POISON = 0x7FA5B0B0
+_PENDING_SET_BYTES = 88
+
+
+def aligned(size: int, alignment: int = 64) -> npt.NDArray[np.uint8]:
+    """Uninitialised bytes at an aligned address."""
+    raw = np.empty(size + alignment, np.uint8)
+    start = -raw.ctypes.data % alignment
+    return raw[start : start + size]
+
+
+@dataclass
+class _Words:
+    """Typed access to a state block."""
+
+    block: npt.NDArray[np.uint8]
+
+    def u64(self, offset: int, value: int | None = None) -> int:
+        view = self.block[offset : offset + 8].view(np.uint64)
+        if value is not None:
+            view[0] = value & 0xFFFFFFFFFFFFFFFF
+        return int(view[0])
+
+    def u32(self, offset: int) -> int:
+        return int(self.block[offset : offset + 4].view(np.uint32)[0])
+
+
+class LlvmEngine:
+    """Runs a launch; buffers are reused from workgroup to workgroup."""
+
+    def __init__(self, launch: Launch, records: Records, seed: int, budget: int) -> None:
+        self.launch, self.records, self.seed = launch, records, seed
+        self._cache = code_cache()
+        number = launch.waves
+        vectors = min(512, max(1, launch.code.descriptor.vgprs)) * layout.REGISTER_BYTES
+        self._architected = min(256, launch.code.descriptor.accum_offset) * layout.REGISTER_BYTES
+        self._accumulators = max(0, vectors - self._architected)
+        self._waves = aligned(number * WAVE_BYTES).reshape(number, WAVE_BYTES)
+        self._lds = aligned(launch.lds_bytes + 2 * _PAD)
+        self._shadow = aligned(launch.lds_bytes + 2 * _PAD)
+        self._owners = np.zeros(2 * (launch.lds_bytes + 2 * _PAD), np.uint8)
+        self._scratch = aligned(max(1, number * (launch.scratch_bytes * 64 + _PAD)))
+        self._scratch_shadow = aligned(self._scratch.size)
+        self._direct = aligned(number * layout.QUEUE_ENTRIES * layout.DIRECT_BYTES if records.direct else 64)
+        self._counts = np.zeros(len(records.code) + 2, np.int64)
+        self._zeros = np.zeros(64, np.uint8)
+        self._memory = launch.memory.table()
+        self._logs = [aligned(_LOG_CAPACITY * layout.LOG_RECORD_BYTES) for _ in range(2)]
+        self._order = np.zeros(number, np.uint32)
+        self._pointers = np.array([self._waves.ctypes.data + WAVE_BYTES * n for n in range(number)], np.uint64)
+        self._context = aligned(layout.CONTEXT_BYTES)
+        self._fill_context(budget)
+        self._template = self._make_template()
+        self._ids = np.stack([launch.workitem_ids(n) for n in range(number)])
+        self._function = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p)(self._cache.runtime("run_group"))
+
+    def _fill_context(self, budget: int) -> None:
+        self._context[:] = 0
+        words = _Words(self._context)
+        for offset, array in (
+            (layout.MEMORY_TABLE, self._memory), (layout.TOUCHED, self.records.touched), (layout.LATE, self.records.late),
+            (layout.LOG, self._logs[0]), (layout.LOG_OTHER, self._logs[1]), (layout.WAVES, self._pointers),
+            (layout.OWNERS, self._owners), (layout.ORDER, self._order), (layout.ZEROS, self._zeros),
+        ):
+            words.u64(offset, array.ctypes.data)
+        words.u64(layout.LOG_CAPACITY, _LOG_CAPACITY)
+        words.u64(layout.BUDGET, min(budget, (1 << 62)))
+        words.u64(layout.RANDOM, self.seed * 0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D | 1)
+        words.u64(layout.WAVE_COUNT, self.launch.waves)
+        words.u64(layout.IMAGE_BASE, self.launch.image_base)
+        for slot, name in enumerate(HELPER_NAMES):
+            words.u64(layout.HELPERS + 8 * slot, self._cache.runtime(name))
+
+    def _make_template(self) -> npt.NDArray[np.uint8]:
+        """State of all waves at their start, up to the vector registers; workgroup ids are filled in per group."""
+        launch, number = self.launch, self.launch.waves
+        template = np.zeros((number, VECTORS), np.uint8)
+        code = self.records.code.ctypes.data
+        pool = self.records.constants.view(np.uint8)
+        for wave in range(number):
+            row = template[wave]
+            row[: 4 * layout.SCALAR_CELLS] = launch.scalar_cells((0, 0, 0), wave).view(np.uint8)
+            row[layout.MODE : layout.MODE + 4].view(np.uint32)[0] = launch.mode
+            row[layout.CONSTANTS : layout.CONSTANTS + pool.size] = pool
+            words = _Words(row)
+            words.u64(layout.PC, code + launch.entry * layout.RECORD_BYTES)
+            words.u64(layout.CONTEXT, self._context.ctypes.data)
+            words.u64(layout.LDS, self._lds.ctypes.data)
+            words.u64(layout.LDS_SHADOW, self._shadow.ctypes.data)
+            words.u64(layout.LDS_BYTES, launch.lds_bytes | wave << 32)
+            scratch = wave * (launch.scratch_bytes * 64 + _PAD)
+            words.u64(layout.SCRATCH, self._scratch.ctypes.data + scratch)
+            words.u64(layout.SCRATCH_SHADOW, self._scratch_shadow.ctypes.data + scratch)
+            words.u64(layout.SCRATCH_BYTES, launch.scratch_bytes | launch.entry << 32)
+            words.u64(layout.CODE, code)
+            words.u64(layout.COUNTS, self._counts.ctypes.data)
+            words.u64(layout.DIRECT, self._direct.ctypes.data + wave * layout.QUEUE_ENTRIES * layout.DIRECT_BYTES)
+        return template
+
+    def run(self) -> Result:
+        descriptor = self.launch.code.descriptor
+        enabled = (descriptor.workgroup_id_x, descriptor.workgroup_id_y, descriptor.workgroup_id_z)
+        first = len(self.launch.user_sgprs)
+        axes = [axis for axis in range(3) if enabled[axis]]
+        cells = self._template[:, : 4 * layout.SCALAR_CELLS].view(np.uint32)
+        for place in self.launch.workgroups(self.seed):
+            for position, axis in enumerate(axes):
+                cells[:, first + position] = place[axis]
+            self._reset()
+            status = self._function(self._context.ctypes.data)
+            if status:
+                return self._stopped(status, place)
+        return Result(self._times(), None)
+
+    def _reset(self) -> None:
+        self._waves[:, :VECTORS] = self._template
+        registers = self._waves[:, VECTORS:].view(np.uint32)
+        registers[:, : self._architected // 4] = _POISON
+        accumulators = 256 * layout.REGISTER_BYTES // 4
+        registers[:, accumulators : accumulators + self._accumulators // 4] = _POISON
+        registers[:, :64] = self._ids
+        self._lds[:] = layout.CANARY
+        self._shadow[:] = 0
+        if self.launch.scratch_bytes:
+            self._scratch[:] = layout.CANARY
+            self._scratch_shadow[:] = 0
+        _Words(self._context).u64(layout.LOG_COUNT, 0)
+
+    def _times(self) -> dict[int, int]:
+        executed = np.cumsum(self._counts)[: len(self.launch.program.instructions)]
+        return {int(index): int(executed[index]) for index in np.flatnonzero(executed)}
+
+    def _stopped(self, status: int, place: tuple[int, int, int]) -> Result:
+        words, instructions = _Words(self._context), self.launch.program.instructions
+        index = words.u32(layout.FAULT_INDEX)
+        if status == layout.OVER_BUDGET:
+            pc = instructions[index].pc
+            raise BudgetError(f"instruction budget used up in {self.launch.code.symbol} at 0x{pc:x}")
+        kind, wave = words.u32(layout.FAULT_KIND), words.u32(layout.FAULT_WAVE)
+        lane, address = words.u32(layout.FAULT_LANE), words.u64(layout.FAULT_ADDRESS)
+        at_end = index >= len(instructions)
+        instruction = instructions[-1] if at_end else instructions[index]
+        register = detail = ""
+        if at_end:
+            detail = "ran past the end of the code"
+        elif kind == faults.IN_FLIGHT:
+            register = self._register_in_flight(index, wave)
+        fault = Fault(
+            KINDS[kind], self.launch.code.symbol, instruction.pc, instruction.text, place, wave,
+            -1 if lane == 0xFFFFFFFF else lane, -1 if address == 0xFFFFFFFFFFFFFFFF else address, register, detail,
+        )
+        return Result(self._times(), fault)
+
+    def _register_in_flight(self, index: int, wave: int) -> str:
+        touched = self.records.touched[index, :_PENDING_SET_BYTES]
+        pending = self._waves[wave, layout.PENDING_BITS : layout.PENDING_BITS + _PENDING_SET_BYTES]
+        both = touched & pending
+        return register_name(int.from_bytes(both[:64].tobytes(), "little"), int.from_bytes(both[64:].tobytes(), "little"))

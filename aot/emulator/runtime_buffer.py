@@ -1,0 +1,174 @@
+"""The runtime of generated code: raw buffers and direct-to-LDS loads.
+
+A raw buffer is range checked per dword (or per sub-dword access): in range if offset + bytes <= records - scalar offset,
+where offset is VGPR offset + instruction offset without wrapping. The scalar offset moves the address only.
+"""
+
+from __future__ import annotations
+
+from aot.emulator import faults, layout
+from aot.emulator.memory import LEAD, WINDOW_BITS
+from aot.emulator.ops_llvm import Function
+from aot.emulator.runtime_core import call_or_stop, context_of, helper, stop
+from aot.emulator.runtime_memory import copy_in, gather_rows, piece_types, spread, store_piece, window_of
+from aot.emulator.runtime_names import WIDTHS
+from aot.emulator.values import LANES, Value, select
+
+_PARAMETERS = (("ptr", "resource"), ("u32", "soffset"), ("ptr", "offsets"), ("u64", "mask"))
+
+
+def _stride(width: int) -> int:
+    return max(4, width)
+
+
+def _resource(f: Function, wave: Value, record: Value, resource: Value, soffset: Value) -> tuple[Value, Value]:
+    """(device address with the scalar offset, limit on offsets) of a raw buffer."""
+    words = [f.load("u32", f.at(resource, 4 * i)) for i in range(3)]
+    with f.when((words[1] >> 16).ne(0), unlikely=True):
+        stop(f, wave, record, faults.BAD_RESOURCE)
+    base = words[0].to("u64") | (words[1].to("u64") << 32)
+    limit = select(words[2] > soffset, words[2] - soffset, 0).to("u64")
+    return base + soffset.to("u64"), limit
+
+
+def write_buffer_pointers() -> Function:
+    """Host pointers of lanes that are wholly in range, zeros' address for others; `whole` and `partial` get the lane masks
+    of accesses that are in range and of those that reach over the limit."""
+    f = helper("buffer_pointers", *_PARAMETERS, ("u32", "width"), ("ptr", "pointers"), ("ptr", "whole"), ("ptr", "partial"))
+    wave, record, resource, soffset, offsets, mask, width, pointers, whole, partial = f.arguments
+    base, limit = _resource(f, wave, record, resource, soffset)
+    zeros = f.address_of(f.load("ptr", f.at(context_of(f, wave), layout.ZEROS)))
+    vector = f.load("u64", offsets, LANES, 64)
+    wide = width.to("u64")
+    room = select(limit >= wide, limit - wide + 1, 0)
+    inside = f.ballot(vector < room) & mask
+    piece = select(wide < 4, wide, f.const(4, "u64"))
+    room_piece = select(limit >= piece, limit - piece + 1, 0)
+    f.store(inside, whole)
+    f.store(f.ballot(vector < room_piece) & mask & ~inside, partial)
+    host, length, window = window_of(f, wave, base)
+    start = base - ((window << WINDOW_BITS) + LEAD)
+    places = vector + start
+    room_host = select(length >= wide, length - wide + 1, 0)
+    bad = inside & ~f.ballot(places < room_host)
+    with f.when(bad.ne(0), unlikely=True):
+        lane = bad.ctz().to("u32")
+        stop(f, wave, record, faults.GLOBAL_BOUNDS, lane, base + f.load("u64", f.at(offsets, lane, 8)))
+    f.store(select(f.unballot(inside), places + host, zeros), pointers)
+    f.ret(0)
+    return f
+
+
+def _partial(f: Function, record: Value, wave: Value, resource: Value, soffset: Value, offsets: Value, partial: Value, width: int,
+             staging: Value, store: bool) -> None:
+    """Lanes that reach over the limit: dword by dword."""
+    base, limit = _resource(f, wave, record, resource, soffset)
+    outcome = f.alloca(8)
+    with f.bits_of(partial) as lane, f.count(width // 4) as dword:
+        offset = f.load("u64", f.at(offsets, lane, 8)) + (dword * 4).to("u64")
+        with f.when(offset + 4 <= limit):
+            call_or_stop(f, "resolve_global", [wave, record, base + offset, f.const(4, "u32"), lane, outcome])
+            row = f.at(f.at(staging, lane, _stride(width)), dword, 4)
+            place = f.load("ptr", outcome)
+            if store:
+                f.store(f.load("u32", row, align=4), place, align=1)
+            else:
+                f.store(f.load("u32", place, align=1), row, align=4)
+
+
+def write_buffer_access(kind: str, width: int) -> Function:
+    f = helper(f"buffer_{kind}_{width}", *_PARAMETERS, ("ptr", "registers"))
+    wave, record, resource, soffset, offsets, mask, registers = f.arguments
+    pointers, whole, partial = f.alloca(8 * LANES), f.alloca(8), f.alloca(8)
+    staging = f.alloca(LANES * _stride(width))
+    call_or_stop(f, "buffer_pointers", [*f.arguments[:6], f.const(width, "u32"), pointers, whole, partial])
+    rest = f.load("u64", partial)
+    if kind == "load":
+        copy_in(f, pointers, staging, width)
+    else:
+        gather_rows(f, registers, width, staging)
+    if width > 4:
+        with f.when(rest.ne(0), unlikely=True):
+            _partial(f, record, wave, resource, soffset, offsets, rest, width, staging, store=kind == "store")
+    if kind == "load":
+        spread(f, staging, width, registers, mask, canary=False)
+    else:
+        with f.bits_of(f.load("u64", whole)) as lane:
+            store_piece(f, staging, lane, width, f.load("ptr", f.at(pointers, lane, 8)))
+    f.ret(0)
+    return f
+
+
+def write_buffer_addresses() -> Function:
+    """Device addresses for atomics, and the mask of lanes that are in range (others do nothing)."""
+    f = helper("buffer_addresses", *_PARAMETERS, ("u32", "width"), ("ptr", "addresses"), ("ptr", "live"))
+    wave, record, resource, soffset, offsets, mask, width, addresses, live = f.arguments
+    base, limit = _resource(f, wave, record, resource, soffset)
+    vector = f.load("u64", offsets, LANES, 64)
+    f.store(f.ballot(vector + width.to("u64") <= limit) & mask, live)
+    f.store(vector + base, addresses)
+    f.ret(0)
+    return f
+
+
+def write_direct(space: str) -> Function:
+    """Start a direct-to-LDS load: fetch the bytes now, poison their place, deliver them at the wait that completes it.
+    `code`: bytes, 0x100 for sign extension of a sub-dword."""
+    parameters = _PARAMETERS if space == "buffer" else (("ptr", "addresses"), ("u64", "mask"))
+    f = helper(f"{space}_direct", *parameters, ("u32", "code"), ("u32", "base"))
+    wave, record = f.arguments[:2]
+    mask, code, base = f.arguments[-3:]
+    width = code & 0xFF
+    with f.when(f.load("u32", f.at(wave, layout.VM_COUNT)) >= layout.QUEUE_ENTRIES - 1, unlikely=True):
+        call_or_stop(f, "wait", [wave, record, f.const(layout.QUEUE_ENTRIES - 2, "u32"), f.const(-1, "u32")])
+    slot = (f.load("u32", f.at(wave, layout.VM_HEAD)) + f.load("u32", f.at(wave, layout.VM_COUNT))) & (layout.QUEUE_ENTRIES - 1)
+    direct = f.at(f.load("ptr", f.at(wave, layout.DIRECT)), slot, layout.DIRECT_BYTES)
+    size = select(width < 4, f.const(4, "u32"), width)
+    f.store(mask, f.at(direct, layout.DIRECT_MASK))
+    f.store(size, f.at(direct, layout.DIRECT_SIZE))
+    f.store(base, f.at(direct, layout.DIRECT_BASE))
+    targets = f.alloca(4 * LANES)
+    f.store(f.lane_ids() * size + base, targets)
+    call_or_stop(f, "lds_log", [wave, record, targets, mask, size, f.const(layout.LOG_WRITE, "u32")])
+    pointers, whole, partial = f.alloca(8 * LANES), f.alloca(8), f.alloca(8)
+    data = f.at(direct, layout.DIRECT_DATA)
+    if space == "buffer":
+        resource, soffset, offsets = f.arguments[2:5]
+        call_or_stop(f, "buffer_pointers", [wave, record, resource, soffset, offsets, mask, width, pointers, whole, partial])
+    else:
+        call_or_stop(f, "global_pointers", [wave, record, f.arguments[2], mask, width, pointers])
+    for known in (1, 2, 4, 12, 16):
+        with f.when(width.eq(known)), f.bits_of(mask) as lane:
+            source, row = f.load("ptr", f.at(pointers, lane, 8)), f.at(data, lane, 16)
+            if known < 4:
+                raw = f.load("u8" if known == 1 else "u16", source, align=1)
+                wide = f.assign(f"zext {'i8' if known == 1 else 'i16'} {raw.ref} to i32", "u32", 1)
+                shift = 32 - 8 * known
+                signed = (wide.cast("i32") << shift >> shift).cast("u32")
+                f.store(select((code & 0x100).ne(0), signed, wide), row)
+            else:
+                for offset, type_ in piece_types(known):
+                    f.store(f.load(type_, f.at(source, offset), align=1), f.at(row, offset), align=4)
+    if space == "buffer":
+        rest = f.load("u64", partial)
+        base_address, limit = _resource(f, wave, record, resource, soffset)
+        outcome = f.alloca(8)
+        with f.when(rest.ne(0), unlikely=True), f.bits_of(rest) as lane, f.count(width >> 2) as dword:
+            offset = f.load("u64", f.at(offsets, lane, 8)) + (dword * 4).to("u64")
+            with f.when(offset + 4 <= limit):
+                call_or_stop(f, "resolve_global", [wave, record, base_address + offset, f.const(4, "u32"), lane, outcome])
+                f.store(f.load("u32", f.load("ptr", outcome), align=1), f.at(f.at(data, lane, 16), dword, 4))
+    lds, shadow = f.load("ptr", f.at(wave, layout.LDS)), f.load("ptr", f.at(wave, layout.LDS_SHADOW))
+    with f.bits_of(mask) as lane, f.count(size >> 2) as dword:
+        place = base + lane * size + dword * 4
+        f.store(f.const(0x01010101 * layout.CANARY, "u32"), f.at(lds, place), align=1)
+        f.store(f.const(0x01010101 * layout.SHADOW_IN_FLIGHT, "u32"), f.at(shadow, place), align=1)
+    f.ret(0)
+    return f
+
+
+def buffer_functions() -> list[Function]:
+    functions = [write_buffer_pointers(), write_buffer_addresses(), write_direct("buffer"), write_direct("global")]
+    for width in WIDTHS:
+        functions += [write_buffer_access("load", width), write_buffer_access("store", width)]
+    return functions

@@ -1,0 +1,399 @@
+"""The runtime of generated code: loads and stores of 64 lanes, with bounds, shadow and race log.
+
+Data registers are consecutive vectors of 64 dwords; memory holds the dwords of a lane side by side. A load copies each
+lane's bytes to a staging area and transposes it in vector registers; a store goes the other way.
+"""
+
+from __future__ import annotations
+
+from aot.emulator import faults, layout
+from aot.emulator.memory import LEAD, MAX_BUFFERS, WINDOW_BITS
+from aot.emulator.ops_llvm import Function
+from aot.emulator.runtime_core import call, call_or_stop, context_of, helper, stop
+from aot.emulator.setup import PRIVATE_APERTURE, SHARED_APERTURE
+from aot.emulator.values import LANES, Value, select
+
+GROUP = 16  # lanes per transposition
+_CANARY_WORD = 0x01010101 * layout.CANARY
+UNROLL = 8
+
+
+def piece_types(width: int) -> list[tuple[int, str]]:
+    """(offset, type) of the scalar pieces that make up a lane's bytes."""
+    return {1: [(0, "u8")], 2: [(0, "u16")], 4: [(0, "u32")], 8: [(0, "u64")], 12: [(0, "u64"), (8, "u32")],
+            16: [(0, "u64"), (8, "u64")]}[width]
+
+
+def _stride(width: int) -> int:
+    return max(4, width)
+
+
+def copy_in(f: Function, pointers: Value, staging: Value, width: int) -> None:
+    """Bytes at 64 pointers to the staging area."""
+    with f.count(LANES // UNROLL, type_="u64") as chunk:
+        for part in range(UNROLL):
+            lane = chunk * UNROLL + part
+            source = f.load("ptr", f.at(pointers, lane, 8))
+            target = f.at(staging, lane, _stride(width))
+            for offset, type_ in piece_types(width):
+                value = f.load(type_, f.at(source, offset), align=1)
+                value = _zext(f, value) if width < 4 else value
+                f.store(value, f.at(target, offset), align=4)
+
+
+def _zext(f: Function, value: Value) -> Value:
+    return f.assign(f"zext {'i8' if value.type == 'u8' else 'i16'} {value.ref} to i32", "u32", 1)
+
+
+def spread(f: Function, staging: Value, width: int, target: Value, mask: Value | None, canary: bool) -> Value | None:
+    """Staging area to register vectors (under a u64 lane mask); returns a b1: whether a dword looks unwritten."""
+    dwords = max(1, width // 4)
+    suspicious: Value | None = None
+    looks = _CANARY_WORD if width >= 4 else _CANARY_WORD & ((1 << (8 * width)) - 1)
+    for group in range(LANES // GROUP):
+        flat = f.load("u32", f.at(staging, group * GROUP * 4 * dwords), GROUP * dwords, align=4)
+        for dword in range(dwords):
+            vector = f.shuffle(flat, range(dword, GROUP * dwords, dwords)) if dwords > 1 else flat
+            place = f.at(target, layout.REGISTER_BYTES * dword + 4 * GROUP * group)
+            if mask is None:
+                f.store(vector, place, align=64)
+            else:
+                bits = f.assign(f"trunc i64 {(mask >> (GROUP * group)).ref} to i{GROUP}", "u16", 1)
+                lanes = f.assign(f"bitcast i{GROUP} {bits.ref} to <{GROUP} x i1>", "b1", GROUP)
+                f.masked_store_narrow(vector, place, lanes)
+            if canary:
+                hit = vector.eq(looks)
+                suspicious = hit if suspicious is None else suspicious | hit
+    if suspicious is None:
+        return None
+    return f.reduce("or", suspicious)
+
+
+def gather_rows(f: Function, source: Value, width: int, staging: Value) -> None:
+    """Register vectors to the staging area."""
+    dwords = max(1, width // 4)
+    for group in range(LANES // GROUP):
+        vectors = [f.load("u32", f.at(source, layout.REGISTER_BYTES * d + 4 * GROUP * group), GROUP, align=64)
+                   for d in range(dwords)]
+        if dwords == 1:
+            f.store(vectors[0], f.at(staging, 4 * GROUP * group), align=4)
+            continue
+        while len(vectors) < (2 if dwords == 2 else 4):
+            vectors.append(vectors[0])
+        pairs = [f.shuffle(vectors[i], range(2 * GROUP), vectors[i + 1]) for i in range(0, len(vectors), 2)]
+        both = pairs[0] if len(pairs) == 1 else f.shuffle(pairs[0], range(4 * GROUP), pairs[1])
+        order = [GROUP * dword + lane for lane in range(GROUP) for dword in range(dwords)]
+        f.store(f.shuffle(both, order), f.at(staging, 4 * dwords * GROUP * group), align=4)
+
+
+def store_piece(f: Function, staging: Value, lane: Value, width: int, target: Value) -> None:
+    row = f.at(staging, lane, _stride(width))
+    for offset, type_ in piece_types(width):
+        f.store(f.load(type_, f.at(row, offset), align=1), f.at(target, offset), align=1)
+
+
+def window_of(f: Function, wave: Value, address: Value) -> tuple[Value, Value, Value]:
+    """(host pointer as u64, bytes, window) for a u64 scalar address; bytes are 0 where nothing is mapped."""
+    window = address >> WINDOW_BITS
+    number = select(window <= MAX_BUFFERS, window, 0)
+    row = f.at(f.load("ptr", f.at(context_of(f, wave), layout.MEMORY_TABLE)), number, 16)
+    return f.load("u64", row), f.load("u64", f.at(row, 8)), window
+
+
+def write_log() -> Function:
+    """Bounds of an LDS access, and its record in the race log."""
+    f = helper("lds_log", ("ptr", "addresses"), ("u64", "mask"), ("u32", "size"), ("u32", "kind"))
+    wave, record, addresses, mask, size, kind = f.arguments
+    context = context_of(f, wave)
+    # Even an access of no lane takes a record (of an empty range), so that queue entries can count on it.
+    vector = f.load("u32", addresses, LANES, 64)
+    active = f.unballot(mask)
+    low = f.reduce("umin", select(active, vector, f.const(-1, "u32")))
+    high = f.reduce("umax", select(active, vector, 0))
+    limit = f.load("u32", f.at(wave, layout.LDS_BYTES))
+    top = high.to("u64") + size.to("u64")
+    with f.when((top > limit.to("u64")) & mask.ne(0), unlikely=True):
+        bad = f.ballot((vector.to("u64") + size.to("u64")) > limit.to("u64")) & mask
+        lane = bad.ctz().to("u32")
+        address = f.load("u32", f.at(addresses, lane, 4))
+        stop(f, wave, record, faults.LDS_BOUNDS, lane, address.to("u64"))
+    number = f.load("u32", f.at(context, layout.LOG_COUNT))
+    with f.when(number >= f.load("u32", f.at(context, layout.LOG_CAPACITY)), unlikely=True):
+        stop(f, wave, record, faults.UNMODELLED)
+    row = f.at(f.load("ptr", f.at(context, layout.LOG)), number, layout.LOG_RECORD_BYTES)
+    f.store(f.load("u32", f.at(record, layout.RECORD_INDEX)), f.at(row, layout.LOG_INSTRUCTION))
+    f.store(f.load("u32", f.at(wave, layout.WAVE_ID)), f.at(row, layout.LOG_WAVE))
+    f.store(kind, f.at(row, layout.LOG_KIND))
+    f.store(size, f.at(row, layout.LOG_SIZE))
+    f.store(select(mask.eq(0), f.const(1, "u32"), low), f.at(row, layout.LOG_LOW))
+    f.store(select(mask.eq(0), f.const(0, "u32"), top.to("u32")), f.at(row, layout.LOG_HIGH))
+    f.store(f.const(0, "u32"), f.at(row, layout.LOG_SILENT))
+    f.store(mask, f.at(row, layout.LOG_MASK))
+    f.store(vector, f.at(row, layout.LOG_ADDRESSES), align=64)
+    f.store(number + 1, f.at(context, layout.LOG_COUNT))
+    f.ret(0)
+    return f
+
+
+def write_unwritten(space: str) -> Function:
+    """The exact check behind the canary: are the bytes that a lane reads all written?"""
+    f = helper(f"{space}_unwritten", ("ptr", "addresses"), ("u64", "mask"), ("u32", "size"))
+    wave, record, addresses, mask, size = f.arguments
+    shadow = f.load("ptr", f.at(wave, layout.LDS_SHADOW if space == "lds" else layout.SCRATCH_SHADOW))
+    stride = f.load("u32", f.at(wave, layout.SCRATCH_BYTES)) if space == "scratch" else f.const(0, "u32")
+    with f.bits_of(mask) as lane, f.count(size) as byte:
+        address = f.load("u32", f.at(addresses, lane, 4))
+        state = f.load("u8", f.at(shadow, address.to("u64") + (lane * stride).to("u64") + byte.to("u64")))
+        wide = _zext(f, state)
+        with f.when(wide.ne(layout.SHADOW_WRITTEN)):
+            if space == "lds":
+                with f.when(wide.eq(layout.SHADOW_IN_FLIGHT)):
+                    stop(f, wave, record, faults.LDS_IN_FLIGHT, lane, address.to("u64"))
+            kind = faults.LDS_UNWRITTEN if space == "lds" else faults.SCRATCH_UNWRITTEN
+            stop(f, wave, record, kind, lane, address.to("u64"))
+    f.ret(0)
+    return f
+
+
+def _local_base(f: Function, wave: Value, record: Value, space: str, addresses: Value, mask: Value, width: int,
+                kind: int) -> tuple[Value, Value, Value]:
+    """Checks of an LDS or scratch access; (bytes, shadow, 64 u64 offsets)."""
+    vector = f.load("u32", addresses, LANES, 64).to("u64")
+    if space == "lds":
+        size = f.const(width, "u32")
+        call_or_stop(f, "lds_log", [wave, record, addresses, mask, size, f.const(kind, "u32")])
+        return f.load("ptr", f.at(wave, layout.LDS)), f.load("ptr", f.at(wave, layout.LDS_SHADOW)), vector
+    limit = f.load("u32", f.at(wave, layout.SCRATCH_BYTES)).to("u64")
+    bad = f.ballot(vector + width > limit) & mask
+    with f.when(bad.ne(0), unlikely=True):
+        lane = bad.ctz().to("u32")
+        stop(f, wave, record, faults.SCRATCH_BOUNDS, lane, f.load("u32", f.at(addresses, lane, 4)).to("u64"))
+    lanes = f.lane_ids().to("u64")
+    return f.load("ptr", f.at(wave, layout.SCRATCH)), f.load("ptr", f.at(wave, layout.SCRATCH_SHADOW)), vector + lanes * limit
+
+
+def write_local_load(space: str, width: int) -> Function:
+    f = helper(f"{space}_load_{width}", ("ptr", "addresses"), ("u64", "mask"), ("ptr", "target"))
+    wave, record, addresses, mask, target = f.arguments
+    base, _, offsets = _local_base(f, wave, record, space, addresses, mask, width, layout.LOG_READ)
+    zeros = f.load("ptr", f.at(context_of(f, wave), layout.ZEROS))
+    pointers = f.alloca(8 * LANES)
+    f.store(select(f.unballot(mask), f.address_of(base) + offsets, f.address_of(zeros)), pointers)
+    staging = f.alloca(LANES * _stride(width))
+    copy_in(f, pointers, staging, width)
+    suspicious = spread(f, staging, width, target, mask, canary=True)
+    assert suspicious is not None
+    with f.when(suspicious, unlikely=True):
+        call_or_stop(f, f"{space}_unwritten", [wave, record, addresses, mask, f.const(width, "u32")])
+    f.ret(0)
+    return f
+
+
+def write_local_store(space: str, width: int) -> Function:
+    f = helper(f"{space}_store_{width}", ("ptr", "addresses"), ("u64", "mask"), ("ptr", "source"))
+    wave, record, addresses, mask, source = f.arguments
+    base, shadow, offsets = _local_base(f, wave, record, space, addresses, mask, width, layout.LOG_WRITE)
+    staging, places = f.alloca(LANES * _stride(width)), f.alloca(8 * LANES)
+    gather_rows(f, source, width, staging)
+    f.store(offsets, places)
+    changed = f.variable(f.const(0, "u64"))
+
+    def one(lane: Value, difference: Value) -> Value:
+        offset = f.load("u64", f.at(places, lane, 8))
+        target, state = f.at(base, offset), f.at(shadow, offset)
+        row = f.at(staging, lane, _stride(width))
+        for at, type_ in piece_types(width):
+            value, there = f.load(type_, f.at(row, at), align=1), f.at(target, at)
+            old = f.load(type_, there, align=1)
+            difference = difference | _xor64(f, value, old)
+            f.store(value, there, align=1)
+            f.store(f.ones(type_), f.at(state, at), align=1)
+        return difference
+
+    with f.when(mask.eq(-1)):
+        with f.count(LANES // UNROLL, type_="u64") as chunk:
+            difference = changed.get()
+            for part in range(UNROLL):
+                difference = one(chunk * UNROLL + part, difference)
+            changed.set(difference)
+    with f.when(mask.ne(-1)), f.bits_of(mask) as lane:
+        changed.set(one(lane, changed.get()))
+    if space == "lds":
+        context = context_of(f, wave)
+        last = f.load("u32", f.at(context, layout.LOG_COUNT)) - 1
+        row = f.at(f.load("ptr", f.at(context, layout.LOG)), last, layout.LOG_RECORD_BYTES)
+        f.store(changed.get().eq(0).to("u32"), f.at(row, layout.LOG_SILENT))
+    f.ret(0)
+    return f
+
+
+def _xor64(f: Function, a: Value, b: Value) -> Value:
+    if a.type == "u8":
+        a, b = _zext(f, a), _zext(f, b)
+    elif a.type == "u16":
+        a, b = a.to("u32"), b.to("u32")
+    mixed = a ^ b
+    return mixed if mixed.type == "u64" else mixed.to("u64")
+
+
+def write_global_load(width: int) -> Function:
+    f = helper(f"global_load_{width}", ("ptr", "addresses"), ("u64", "mask"), ("ptr", "target"))
+    wave, record, addresses, mask, target = f.arguments
+    pointers, staging = f.alloca(8 * LANES), f.alloca(LANES * _stride(width))
+    call_or_stop(f, "global_pointers", [wave, record, addresses, mask, f.const(width, "u32"), pointers])
+    copy_in(f, pointers, staging, width)
+    spread(f, staging, width, target, mask, canary=False)
+    f.ret(0)
+    return f
+
+
+def write_global_store(width: int) -> Function:
+    f = helper(f"global_store_{width}", ("ptr", "addresses"), ("u64", "mask"), ("ptr", "source"))
+    wave, record, addresses, mask, source = f.arguments
+    pointers, staging = f.alloca(8 * LANES), f.alloca(LANES * _stride(width))
+    call_or_stop(f, "global_pointers", [wave, record, addresses, mask, f.const(width, "u32"), pointers])
+    gather_rows(f, source, width, staging)
+    with f.bits_of(mask) as lane:
+        store_piece(f, staging, lane, width, f.load("ptr", f.at(pointers, lane, 8)))
+    f.ret(0)
+    return f
+
+
+def write_global_pointers() -> Function:
+    """Host pointers of 64 device addresses; inactive lanes point to zeros. All active lanes in one buffer is the fast case."""
+    f = helper("global_pointers", ("ptr", "addresses"), ("u64", "mask"), ("u32", "size"), ("ptr", "pointers"))
+    wave, record, addresses, mask, size, pointers = f.arguments
+    zeros = f.address_of(f.load("ptr", f.at(context_of(f, wave), layout.ZEROS)))
+    active = f.unballot(mask)
+    vector = f.load("u64", addresses, LANES, 64)
+    first = f.load("u64", f.at(addresses, mask.ctz() & (LANES - 1), 8))
+    host, length, window = window_of(f, wave, first)
+    offsets = vector - ((window << WINDOW_BITS) + LEAD)
+    wide = size.to("u64")
+    room = select(length >= wide, length - wide + 1, 0)
+    inside = f.ballot(offsets < room) & mask
+    f.store(select(active, offsets + host, zeros), pointers)
+    with f.when(inside.ne(mask), unlikely=True), f.bits_of(mask) as lane:
+        address = f.load("u64", f.at(addresses, lane, 8))
+        call_or_stop(f, "resolve_global", [wave, record, address, size, lane, f.at(pointers, lane, 8)])
+    f.ret(0)
+    return f
+
+
+def write_resolve_global() -> Function:
+    """One device address to a host pointer."""
+    f = helper("resolve_global", ("u64", "address"), ("u32", "size"), ("u32", "lane"), ("ptr", "outcome"))
+    wave, record, address, size, lane, outcome = f.arguments
+    host, length, window = window_of(f, wave, address)
+    offset = address - ((window << WINDOW_BITS) + LEAD)
+    wide = size.to("u64")
+    bad = (length < wide) | (offset > length - wide)
+    with f.when(bad, unlikely=True):
+        stop(f, wave, record, faults.GLOBAL_BOUNDS, lane, address)
+    f.store(host + offset, outcome)
+    f.ret(0)
+    return f
+
+
+def write_resolve(name: str, atomic: bool) -> Function:
+    """One lane's address in any space to a host pointer, with the checks of a read-modify-write or of a flat access."""
+    extra = () if atomic else (("u32", "write"),)
+    f = helper(name, ("u32", "space"), ("u64", "address"), ("u32", "size"), ("u32", "lane"), ("ptr", "outcome"), *extra)
+    wave, record, space, address, size, lane, outcome = f.arguments[:7]
+    high = (address >> 32).to("u32")
+    flat = space.eq(3)
+    is_lds = space.eq(1) | (flat & high.eq(SHARED_APERTURE))
+    is_scratch = space.eq(2) | (flat & high.eq(PRIVATE_APERTURE))
+    low = address.to("u32")
+    if atomic:
+        with f.when((low & (size - 1)).ne(0), unlikely=True):
+            stop(f, wave, record, faults.MISALIGNED, lane, address)
+    slot = f.alloca(layout.REGISTER_BYTES)
+    one = f.const(1, "u64") << lane.to("u64")
+    write = f.const(0, "u32") if atomic else f.arguments[7]
+    with f.when(is_lds):
+        f.store(low, f.at(slot, lane, 4))
+        with f.when((low.to("u64") + size.to("u64")) > f.load("u32", f.at(wave, layout.LDS_BYTES)).to("u64")):
+            stop(f, wave, record, faults.LDS_BOUNDS, lane, low.to("u64"))
+        with f.when(flat):
+            kind = f.const(layout.LOG_ATOMIC, "u32") if atomic else write
+            call_or_stop(f, "lds_log", [wave, record, slot, one, size, kind])
+        with f.when(write.eq(0)):
+            call_or_stop(f, "lds_unwritten", [wave, record, slot, one, size])
+        with f.when(write.ne(0)):
+            _mark(f, f.at(f.load("ptr", f.at(wave, layout.LDS_SHADOW)), low), size)
+        f.store(f.address_of(f.load("ptr", f.at(wave, layout.LDS))) + low.to("u64"), outcome)
+        f.ret(0)
+    with f.when(is_scratch):
+        f.store(low, f.at(slot, lane, 4))
+        limit = f.load("u32", f.at(wave, layout.SCRATCH_BYTES))
+        with f.when((low.to("u64") + size.to("u64")) > limit.to("u64")):
+            stop(f, wave, record, faults.SCRATCH_BOUNDS, lane, low.to("u64"))
+        offset = low.to("u64") + (lane * limit).to("u64")
+        with f.when(write.eq(0)):
+            call_or_stop(f, "scratch_unwritten", [wave, record, slot, one, size])
+        with f.when(write.ne(0)):
+            _mark(f, f.at(f.load("ptr", f.at(wave, layout.SCRATCH_SHADOW)), offset), size)
+        f.store(f.address_of(f.load("ptr", f.at(wave, layout.SCRATCH))) + offset, outcome)
+        f.ret(0)
+    f.ret(call(f, "resolve_global", [wave, record, address, size, lane, outcome]))
+    return f
+
+
+def _mark(f: Function, shadow: Value, size: Value) -> None:
+    with f.count(size) as byte:
+        f.store(f.ones("u8"), f.at(shadow, byte), align=1)
+
+
+def write_flat(kind: str, width: int) -> Function:
+    """Flat accesses go lane by lane: each may be in another space."""
+    f = helper(f"flat_{kind}_{width}", ("ptr", "addresses"), ("u64", "mask"), ("ptr", "registers"))
+    wave, record, addresses, mask, registers = f.arguments
+    outcome, staging = f.alloca(8), f.alloca(LANES * _stride(width))
+    if kind == "store":
+        gather_rows(f, registers, width, staging)
+    size, space, write = f.const(width, "u32"), f.const(3, "u32"), f.const(int(kind == "store"), "u32")
+    with f.bits_of(mask) as lane:
+        address = f.load("u64", f.at(addresses, lane, 8))
+        call_or_stop(f, "resolve", [wave, record, space, address, size, lane, outcome, write])
+        place = f.load("ptr", outcome)
+        if kind == "store":
+            store_piece(f, staging, lane, width, place)
+        else:
+            row = f.at(staging, lane, _stride(width))
+            for offset, type_ in piece_types(width):
+                value = f.load(type_, f.at(place, offset), align=1)
+                f.store(_zext(f, value) if width < 4 else value, f.at(row, offset), align=4)
+    if kind == "load":
+        spread(f, staging, width, registers, mask, canary=False)
+    f.ret(0)
+    return f
+
+
+def write_scalar_load() -> Function:
+    f = helper("scalar_load", ("u64", "address"), ("u64", "limit"), ("u32", "dwords"), ("ptr", "target"))
+    wave, record, address, limit, dwords, target = f.arguments
+    outcome = f.alloca(8)
+    with f.count(dwords) as dword:
+        at = address + (dword * 4).to("u64")
+        value = f.variable(f.const(0, "u32"))
+        with f.when(at + 4 <= limit):
+            call_or_stop(f, "resolve_global", [wave, record, at, f.const(4, "u32"), f.const(-1, "u32"), outcome])
+            value.set(f.load("u32", f.load("ptr", outcome), align=1))
+        f.store(value.get(), f.at(target, dword, 4))
+    f.ret(0)
+    return f
+
+
+def memory_functions() -> list[Function]:
+    from aot.emulator.runtime_buffer import buffer_functions
+    from aot.emulator.runtime_names import WIDTHS
+
+    functions = [write_log(), write_unwritten("lds"), write_unwritten("scratch"), write_global_pointers(),
+                 write_resolve_global(), write_resolve("resolve", atomic=False), write_resolve("resolve_atomic", atomic=True),
+                 write_scalar_load()]
+    for width in WIDTHS:
+        for space in ("lds", "scratch"):
+            functions += [write_local_load(space, width), write_local_store(space, width)]
+        functions += [write_global_load(width), write_global_store(width), write_flat("load", width), write_flat("store", width)]
+    return functions + buffer_functions()

@@ -1,0 +1,187 @@
+"""The runtime of generated code: a workgroup from start to end, barrier by barrier, and the search for races between."""
+
+from __future__ import annotations
+
+from aot.emulator import faults, layout
+from aot.emulator.ops_llvm import Function
+from aot.emulator.runtime_core import call
+from aot.emulator.values import Value, select
+
+RUNNING, WAITING, DONE = 0, 1, 2
+
+
+def _log_row(f: Function, log: Value, number: Value) -> Value:
+    return f.at(log, number, layout.LOG_RECORD_BYTES)
+
+
+def write_run_group() -> Function:
+    """Run all waves of a workgroup to their end. Returns 0 or a way to stop."""
+    f = Function("rt_run_group", [("ptr", "c")])
+    context = f.arguments[0]
+    waves = f.load("ptr", f.at(context, layout.WAVES))
+    number = f.load("u32", f.at(context, layout.WAVE_COUNT))
+    order = f.load("ptr", f.at(context, layout.ORDER))
+    head, after = f.label(), f.label()
+    f.jump(head)
+    f.place(head)
+    _shuffle(f, context, order, number)
+    waiting = f.variable(f.const(0, "u32"))
+    waiting.set(f.const(0, "u32"))
+    with f.count(number) as position:
+        wave = f.load("ptr", f.at(waves, f.load("u32", f.at(order, position, 4)), 8))
+        status = f.at(wave, layout.STATUS)
+        with f.when(f.load("u32", status).ne(DONE)):
+            record = f.load("ptr", f.at(wave, layout.PC))
+            result = f.call_pointer(f.load("ptr", record), [wave, record])
+            with f.when(result > layout.ENDED, unlikely=True):
+                f.ret(result)
+            f.store(select(result.eq(layout.ENDED), f.const(DONE, "u32"), f.const(WAITING, "u32")), status)
+            waiting.set(waiting.get() + result.eq(layout.AT_BARRIER).to("u32"))
+    with f.when(number > 1):
+        race = call(f, "find_race", [context])
+        with f.when(race.ne(0), unlikely=True):
+            f.ret(race)
+        call(f, "carry", [context])
+    with f.when(number <= 1):
+        f.store(f.const(0, "u32"), f.at(context, layout.LOG_COUNT))
+    f.branch(waiting.get().ne(0), head, after)
+    f.place(after)
+    f.ret(0)
+    return f
+
+
+def _shuffle(f: Function, context: Value, order: Value, number: Value) -> None:
+    """A random permutation (Fisher-Yates, xorshift)."""
+    place = f.at(context, layout.RANDOM)
+    with f.count(number) as position:
+        f.store(position, f.at(order, position, 4))
+    with f.count(number, 1) as position:
+        state = f.load("u64", place)
+        state = state ^ (state << 13)
+        state = state ^ (state >> 7)
+        state = state ^ (state << 17)
+        f.store(state, place)
+        pick = f.assign(f"urem i64 {(state >> 11).ref}, {(position + 1).to('u64').ref}", "u64", 1).to("u32")
+        a, b = f.at(order, position, 4), f.at(order, pick, 4)
+        x, y = f.load("u32", a), f.load("u32", b)
+        f.store(y, a)
+        f.store(x, b)
+
+
+def write_find_race() -> Function:
+    """Ranges first: only if accesses that could race overlap as ranges are bytes compared."""
+    f = Function("rt_find_race", [("ptr", "c")])
+    context = f.arguments[0]
+    log, number = f.load("ptr", f.at(context, layout.LOG)), f.load("u32", f.at(context, layout.LOG_COUNT))
+    read_low, read_high = f.variable(f.const(-1, "u32")), f.variable(f.const(0, "u32"))
+    write_low, write_high = f.variable(f.const(-1, "u32")), f.variable(f.const(0, "u32"))
+    with f.count(number) as at:
+        row = _log_row(f, log, at)
+        low, high = f.load("u32", f.at(row, layout.LOG_LOW)), f.load("u32", f.at(row, layout.LOG_HIGH))
+        is_read = f.load("u32", f.at(row, layout.LOG_KIND)).eq(layout.LOG_READ)
+        with f.when(is_read):
+            read_low.set(read_low.get().min(low))
+            read_high.set(read_high.get().max(high))
+        with f.when(~is_read):
+            write_low.set(write_low.get().min(low))
+            write_high.set(write_high.get().max(high))
+    with f.when(write_high.get().eq(0)):
+        f.ret(0)
+    mixed = (read_low.get() < write_high.get()) & (write_low.get() < read_high.get())
+    with f.count(number) as at:
+        row = _log_row(f, log, at)
+        kind = f.load("u32", f.at(row, layout.LOG_KIND))
+        with f.when(kind.ne(layout.LOG_READ)):
+            wave, low, high = (f.load("u32", f.at(row, o)) for o in (layout.LOG_WAVE, layout.LOG_LOW, layout.LOG_HIGH))
+            silent = f.load("u32", f.at(row, layout.LOG_SILENT)).ne(0)
+            # Without reads in range, each pair of writes is looked at once, from the later one.
+            with f.count(select(mixed, number, at)) as other_at:
+                other = _log_row(f, log, other_at)
+                other_low, other_high = f.load("u32", f.at(other, layout.LOG_LOW)), f.load("u32", f.at(other, layout.LOG_HIGH))
+                meets = (low < other_high) & (other_low < high)
+                with f.when(meets):
+                    other_kind = f.load("u32", f.at(other, layout.LOG_KIND))
+                    foreign = f.load("u32", f.at(other, layout.LOG_WAVE)).ne(wave)
+                    atomics = (kind & other_kind & layout.LOG_ATOMIC).ne(0)
+                    # The same bytes written again change nothing.
+                    benign = silent & other_kind.eq(layout.LOG_WRITE) & (other_at < at)
+                    later = other_kind.ne(layout.LOG_READ) & (other_at > at)
+                    with f.when(foreign & ~atomics & ~benign & ~later):
+                        f.ret(call(f, "exact_race", [context]))
+    f.ret(0)
+    return f
+
+
+def write_exact_race() -> Function:
+    """Byte owners: plain writes in one map, atomics in another, then reads against both."""
+    f = Function("rt_exact_race", [("ptr", "c")])
+    context = f.arguments[0]
+    log, number = f.load("ptr", f.at(context, layout.LOG)), f.load("u32", f.at(context, layout.LOG_COUNT))
+    owners = f.load("ptr", f.at(context, layout.OWNERS))
+    wave0 = f.load("ptr", f.load("ptr", f.at(context, layout.WAVES)))
+    half = (f.load("u32", f.at(wave0, layout.LDS_BYTES)) + 64).to("u64")
+    f.emit(f"call void @llvm.memset.p0.i64(ptr {owners.ref}, i8 0, i64 {(half * 2).ref}, i1 false)")
+    f._declared.add("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+    atomic_owners = f.at(owners, half)
+    for wanted in (layout.LOG_WRITE, layout.LOG_ATOMIC, layout.LOG_READ):
+        with f.count(number) as at:
+            row = _log_row(f, log, at)
+            with f.when(f.load("u32", f.at(row, layout.LOG_KIND)).eq(wanted)):
+                wave, size = f.load("u32", f.at(row, layout.LOG_WAVE)), f.load("u32", f.at(row, layout.LOG_SIZE))
+                own = wave + 1
+                silent = f.load("u32", f.at(row, layout.LOG_SILENT)).ne(0)
+                with f.bits_of(f.load("u64", f.at(row, layout.LOG_MASK))) as lane, f.count(size) as byte:
+                    address = f.load("u32", f.at(f.at(row, layout.LOG_ADDRESSES), lane, 4)) + byte
+                    writer = f.load_byte(f.at(owners, address))
+                    clash = writer.ne(0) & writer.ne(own)
+                    if wanted == layout.LOG_READ:
+                        atomic = f.load_byte(f.at(atomic_owners, address))
+                        clash = clash | (atomic.ne(0) & atomic.ne(own))
+                    elif wanted == layout.LOG_WRITE:
+                        clash = clash & ~silent
+                    with f.when(clash, unlikely=True):
+                        for place, value in ((layout.FAULT_KIND, f.const(faults.LDS_RACE, "u32")), (layout.FAULT_LANE, lane),
+                                             (layout.FAULT_WAVE, wave)):
+                            f.store(value, f.at(context, place))
+                        f.store(f.load("u32", f.at(row, layout.LOG_INSTRUCTION)), f.at(context, layout.FAULT_INDEX))
+                        f.store(address.to("u64"), f.at(context, layout.FAULT_ADDRESS))
+                        f.ret(layout.FAULTED)
+                    if wanted != layout.LOG_READ:
+                        f.store_byte(own, f.at(owners if wanted == layout.LOG_WRITE else atomic_owners, address))
+    f.ret(0)
+    return f
+
+
+def write_carry() -> Function:
+    """Start the next interval's log with the accesses that are still outstanding."""
+    f = Function("rt_carry", [("ptr", "c")])
+    context = f.arguments[0]
+    log, other = f.load("ptr", f.at(context, layout.LOG)), f.load("ptr", f.at(context, layout.LOG_OTHER))
+    waves = f.load("ptr", f.at(context, layout.WAVES))
+    kept = f.variable(f.const(0, "u32"))
+    with f.count(f.load("u32", f.at(context, layout.WAVE_COUNT))) as position:
+        wave = f.load("ptr", f.at(waves, position, 8))
+        for queue, head, count in ((layout.VM_QUEUE, layout.VM_HEAD, layout.VM_COUNT),
+                                   (layout.LGKM_QUEUE, layout.LGKM_HEAD, layout.LGKM_COUNT)):
+            first = f.load("u32", f.at(wave, head))
+            with f.count(f.load("u32", f.at(wave, count))) as number:
+                entry = f.at(f.at(wave, queue), (first + number) & (layout.QUEUE_ENTRIES - 1), layout.ENTRY_BYTES)
+                start, logs = f.load("u32", f.at(entry, 8)), f.load("u32", f.at(entry, 12))
+                f.store(kept.get(), f.at(entry, 8))
+                with f.count(logs) as record:
+                    source = _log_row(f, log, start + record)
+                    target = _log_row(f, other, kept.get())
+                    for offset in range(0, layout.LOG_RECORD_BYTES, 64):
+                        f.store(f.load("u32", f.at(source, offset), 16, 64), f.at(target, offset), align=64)
+                    kept.set(kept.get() + 1)
+    f.store(kept.get(), f.at(context, layout.LOG_COUNT))
+    f.store(other, f.at(context, layout.LOG))
+    f.store(log, f.at(context, layout.LOG_OTHER))
+    f.ret(0)
+    return f
+
+
+def schedule_functions() -> list[Function]:
+    return [write_run_group(), write_find_race(), write_exact_race(), write_carry()]
+
+

@@ -15,6 +15,8 @@ from tests.aot.emulator.oracle.pcode_table import Operation
 VECTOR_ENCODINGS = ("VOP1Op", "VOP2Op", "VOP3Op", "VOP3POp", "VOP3SDOp", "VOPCOp")
 REGISTERS = (4, 8, 12)
 WAVE_WIDE = re.compile(r"VGPR\[|EXEC\[|SRC0|^D = A", re.MULTILINE)
+#: These flush f32 denormals whatever the mode says, as LLVM knows when it scales their operands and results.
+FLUSHING = {"v_exp_f32", "v_log_f32", "v_rcp_f32", "v_rcp_iflag_f32", "v_rsq_f32", "v_sqrt_f32"}
 #: The truth tables that v_bitop3 is tried with.
 BITOP3_TABLES = (0x00, 0xFF, 0x6A, 0x96, 0xE8, 0x1B, 0x80, 0x01)
 
@@ -145,7 +147,11 @@ def modified(case: PcodeCase) -> Iterator[PcodeCase]:
                 replace(lane, key=f"{lane.key}:{op_sel}{op_sel_hi}{neg}{neg_hi}", text=text), operation, chosen
             )
     if operation.encoding in ("VOP3Op", "VOP3SDOp") and all(kind in floats.FORMATS for kind in case.source_kinds):
-        if operation.mnemonic.startswith("v_div_scale"):
+        halves = any(
+            dwords(operation.width(f"src{i}")) * 32 > floats.FORMATS[kind].width and "[" in operation.text
+            for i, kind in enumerate(case.source_kinds)
+        )
+        if operation.mnemonic.startswith("v_div_scale") or halves:
             return
         for neg, absolute in ((0b001, 0), (0b110, 0b001), (0b010, 0b111)):
             text = lane.text
@@ -157,7 +163,8 @@ def modified(case: PcodeCase) -> Iterator[PcodeCase]:
             if text != lane.text:
                 key = f"{lane.key}:neg{neg}abs{absolute}"
                 yield PcodeCase(replace(lane, key=key, text=text), operation, Modifiers(neg=neg, absolute=absolute))
-        if case.result_kind in floats.FORMATS and lane.result and "ldexp" not in operation.mnemonic:
+        whole = case.result_kind in floats.FORMATS and operation.width("vdst") == floats.FORMATS[case.result_kind].width
+        if whole and "[" not in operation.text and "ldexp" not in operation.mnemonic:
             yield PcodeCase(
                 replace(lane, key=f"{lane.key}:clamp", text=f"{lane.text} clamp"), operation, Modifiers(clamp=True)
             )
@@ -246,6 +253,8 @@ def evaluate(case: PcodeCase, values: list[int], old: int, carry: int, lane: int
         assert isinstance(carried, pcode_run.Cell)
         flag = carried.bits & 1 if carried.width == 1 else carried.bits >> lane & 1
     bits = result.bits
+    if case.operation.mnemonic in FLUSHING:
+        bits = floats.flushed(floats.F32, bits)
     if modifiers.clamp:
         bits = clamped(bits, case.result_kind)
     return bits, flag
@@ -266,6 +275,8 @@ def modify(value: int, kind: str, source: int, case: PcodeCase) -> int:
         sign = floats.FORMATS[kind].sign_bit
         value = value & ~sign if modifiers.absolute >> source & 1 else value
         value = value ^ sign if modifiers.neg >> source & 1 else value
+    if case.operation.mnemonic in FLUSHING:
+        value = floats.flushed(floats.F32, value)
     return value
 
 

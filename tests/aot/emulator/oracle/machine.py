@@ -30,6 +30,8 @@ ALL_LANES = (1 << LANES) - 1
 SOURCE_REGISTERS = (4, 8, 12)
 RESULT_REGISTER = 16
 EXTRA_REGISTER = 40
+#: Planes of 256 bytes that the offset of a global access reaches.
+REACH = 15
 MASK_IN = "s[22:23]"
 MASK_OUT = "s[20:21]"
 
@@ -81,15 +83,14 @@ def register(first: int, dwords: int, kind: str = "v") -> str:
 
 def lane_block(case: LaneCase) -> str:
     """Loads the operands of a case, runs it under the workgroup's EXEC mask, stores results, advances both pointers."""
+    shapes = [*zip(case.registers, case.sources, strict=False), (RESULT_REGISTER, case.result), (24, int(case.mask_in))]
+    names = [f"v{first + i}" for first, dwords in shapes for i in range(dwords)]
     lines: list[str] = []
-    plane = 0
-    for first, dwords in [*zip(case.registers, case.sources, strict=False), (RESULT_REGISTER, case.result)]:
-        for i in range(dwords):
-            lines.append(f"global_load_dword v{first + i}, v0, s[4:5] offset:{256 * plane}")
-            plane += 1
-    if case.mask_in:
-        lines.append(f"global_load_dword v24, v0, s[4:5] offset:{256 * plane}")
-        plane += 1
+    for plane, name in enumerate(names):
+        lines.append(f"global_load_dword {name}, v0, s[4:5] offset:{256 * (plane % REACH)}")
+        if plane % REACH == REACH - 1:
+            lines += advance(4, 256 * REACH)
+    lines += advance(4, 256 * (len(names) % REACH))
     lines.append("s_waitcnt vmcnt(0)")
     if case.mask_in:
         lines += [f"v_cmp_ne_u32_e64 {MASK_IN}, 0, v24", f"s_mov_b64 vcc, {MASK_IN}"]
@@ -107,10 +108,14 @@ def lane_block(case: LaneCase) -> str:
         lines.append("v_cndmask_b32_e64 v26, 0, 1, s[24:25]")
         stores.append("v26")
     stores += [f"v{EXTRA_REGISTER + i}" for i in range(case.extra)]
+    assert len(stores) <= REACH
     lines += [f"global_store_dword v0, {name}, s[6:7] offset:{256 * i}" for i, name in enumerate(stores)]
-    for low, amount in (("s4", 256 * case.planes_in), ("s6", 256 * case.planes_out)):
-        lines += [f"s_add_u32 {low}, {low}, {amount}", f"s_addc_u32 s{int(low[1:]) + 1}, s{int(low[1:]) + 1}, 0"]
-    return "\n".join(lines)
+    return "\n".join(lines + advance(6, 256 * len(stores)))
+
+
+def advance(low: int, amount: int) -> list[str]:
+    """Adds to the 64-bit pointer in s[low:low+1]; this clobbers SCC."""
+    return [f"s_add_u32 s{low}, s{low}, {amount}", f"s_addc_u32 s{low + 1}, s{low + 1}, 0"]
 
 
 def wave_block(case: WaveCase) -> str:
@@ -120,9 +125,7 @@ def wave_block(case: WaveCase) -> str:
     for i in range(case.outputs):
         lines += [f"v_mov_b32_e32 v{2 + i}, s{60 + i}", f"global_store_dword v1, v{2 + i}, s[6:7] offset:{4 * i}"]
     lines.append("s_mov_b64 exec, -1")
-    for low, amount in ((4, 4 * case.inputs), (6, 4 * case.outputs)):
-        lines += [f"s_add_u32 s{low}, s{low}, {amount}", f"s_addc_u32 s{low + 1}, s{low + 1}, 0"]
-    return "\n".join(lines)
+    return "\n".join(lines + advance(4, 4 * case.inputs) + advance(6, 4 * case.outputs))
 
 
 PROLOGUE = f"""\

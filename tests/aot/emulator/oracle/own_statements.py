@@ -79,6 +79,54 @@ def _turns(form: Format, function: Callable[[float], float]) -> Callable[[list[i
     return bound
 
 
+def _fraction(form: Format) -> Statement:
+    """x - floor(x), but never 1: at most the largest number below it."""
+
+    def statement(values: list[int], _old: int) -> tuple[int, int]:
+        x = decode(form, values[0] & ((1 << form.width) - 1))
+        if not math.isfinite(x):
+            return form.quiet_nan, 0
+        bits = encode(form, Fraction(x) - math.floor(x))
+        return min(bits, encode(form, 1.0) - 1), 0
+
+    return statement
+
+
+def _rounded_up(values: list[int], got: int, _want: int) -> bool:
+    """floor(x + 0.5) as i32, the sum exact or rounded to f32."""
+    x = decode(F32, values[0])
+    if math.isnan(x):
+        return got == 0
+    limit = lambda y: int(min(max(y, -(2.0**31)), 2.0**31 - 1)) & 0xFFFFFFFF  # noqa: E731
+    if math.isinf(x):
+        return got == limit(x)
+    sums = (Fraction(x) + Fraction(1, 2), Fraction(decode(F32, encode(F32, Fraction(x) + Fraction(1, 2)))))
+    return got in {limit(math.floor(total)) for total in sums}
+
+
+def _elementary(function: Callable[[float], float]) -> Callable[[list[int], int, int], bool]:
+    """Within one unit in the last place, denormals flushed on both sides."""
+
+    def bound(values: list[int], got: int, _want: int) -> bool:
+        x = decode(F32, floats.flushed(F32, values[0]))
+        try:
+            exact = function(x)
+        except OverflowError:
+            exact = math.inf
+        want = floats.flushed(F32, encode(F32, exact))
+        if is_nan(F32, want) or is_nan(F32, got):
+            return is_nan(F32, want) and is_nan(F32, got)
+        return floats.ulps_apart(F32, got, want) <= 1
+
+    return bound
+
+
+def _logarithm(x: float) -> float:
+    if x == 0:
+        return -math.inf
+    return math.log2(x) if x > 0 else math.nan
+
+
 def _frexp_exponent(form: Format, width: int) -> Statement:
     """The exponent that puts the significand into [0.5, 1); 0 for zero, infinity and NaN."""
 
@@ -112,6 +160,9 @@ def _div_scale(form: Format) -> Statement:
         e1, e2 = exponent_field(form, s1), exponent_field(form, s2)
         reciprocal_denormal = quotient_is_denormal(Fraction(1), Fraction(x1))
         ratio_denormal = quotient_is_denormal(Fraction(x2), Fraction(x1))
+        if abs(Fraction(x2) / Fraction(x1)) < Fraction(2) ** (1 - form.bias - form.mantissa_bits):
+            # The quotient is no denormal but zero: the manual leaves open which of the two is meant.
+            return -1, -1
         if e2 - e1 >= near:
             return (scaled(step) if s0 == s1 else s0), 1
         if e1 == 0:
@@ -216,11 +267,19 @@ def _all() -> list[OwnCase]:
         found.append(
             _case(f"v_rndne_{name}", f"v_rndne_{name}_e32 {registers[0]}, {registers[1]}", name, name, _rounded(form))
         )
+        found.append(
+            _case(f"v_fract_{name}", f"v_fract_{name}_e32 {registers[0]}, {registers[1]}", name, name, _fraction(form))
+        )
         exponent = "v_frexp_exp_i16_f16" if form is F16 else f"v_frexp_exp_i32_{name}"
         width = 16 if form is F16 else 32
         found.append(
             _case(exponent, f"{exponent}_e32 v16, {registers[1]}", name, f"u{width}", _frexp_exponent(form, width))
         )
+    for name, function in (("v_exp_legacy_f32", lambda x: math.pow(2.0, x)), ("v_log_legacy_f32", _logarithm)):
+        keep: Statement = lambda _v, old: (old, 0)  # noqa: E731
+        found.append(_case(name, f"{name} v16, v4", "f32", "f32", keep, bound=_elementary(function)))
+    rpi = "v_cvt_rpi_i32_f32"
+    found.append(_case(rpi, f"{rpi}_e32 v16, v4", "f32", "i32", lambda _v, old: (old, 0), bound=_rounded_up))
     for form in (F16, F32):
         for name, function in (("sin", math.sin), ("cos", math.cos)):
             mnemonic = f"v_{name}_{form.name}"

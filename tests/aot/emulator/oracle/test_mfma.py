@@ -11,7 +11,7 @@ import pytest
 
 from tests.aot.emulator.oracle import floats
 from tests.aot.emulator.oracle.engines import ARCHITECTURES, ENGINES, table_names, table_targets
-from tests.aot.emulator.oracle.machine import LANES, PROLOGUE, assembly, execute, register
+from tests.aot.emulator.oracle.machine import LANES, PROLOGUE, REACH, Words, advance, assembly, execute, register
 
 Array = npt.NDArray[np.float64]
 
@@ -160,12 +160,11 @@ def test_random_numbers_stay_in_the_bound(atom: Atom, arch: str, engine: str) ->
     a[0, 0, 1, 0] = np.nan
     a[0, 0, 2, 0] = np.inf
     got = run_atom(atom, arch, engine, a, b, c)
-    want = product(a, b, c)
+    want, size = product(a, b, c), product(abs(a), abs(b), abs(c))
     assert np.array_equal(np.isnan(got), np.isnan(want))
     assert np.array_equal(got[np.isinf(want)], want[np.isinf(want)])
-    size = product(abs(a), abs(b), abs(c))
     finite = np.isfinite(want)
-    assert (abs(got - want)[finite] <= ((atom.depth + 1) * 2.0**-23 * size)[finite]).all()
+    assert (abs(got[finite] - want[finite]) <= (atom.depth + 1) * 2.0**-23 * size[finite]).all()
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -179,3 +178,74 @@ def test_f16_denormals_are_kept(atom: Atom, engine: str) -> None:
     arch = "gfx950" if "gfx942" not in table_targets(atom.name) else "gfx942"
     got = run_atom(atom, arch, engine, a, b, np.zeros((1, 1, atom.rows, atom.rows)))
     assert (got == 2.0**-14).all()
+
+
+def wide_product(arch: str, engine: str, name: str, sizes: tuple[int, int, int], inputs: Words) -> Words:
+    """Runs one matrix instruction on raw register planes: dwords of A, of B and of C in, dwords of D out."""
+    waves = inputs.shape[0]
+    body = [PROLOGUE]
+    registers = []
+    plane = 0
+    for first, count in zip((4, 12, 32), sizes, strict=True):
+        registers.append(register(first, count))
+        for i in range(count):
+            if plane and plane % REACH == 0:
+                body += advance(4, 256 * REACH)
+            body.append(f"global_load_dword v{first + i}, v0, s[4:5] offset:{256 * (plane % REACH)}")
+            plane += 1
+    body += ["s_waitcnt vmcnt(0)", f"{name} {registers[2]}, {registers[0]}, {registers[1]}, {registers[2]}"]
+    body += ["s_nop 15"] * 2
+    for i in range(sizes[2]):
+        if i and i % REACH == 0:
+            body += advance(6, 256 * REACH)
+        body.append(f"global_store_dword v0, v{32 + i}, s[6:7] offset:{256 * (i % REACH)}")
+    given = np.concatenate([np.zeros((waves, 16), np.uint32), inputs.reshape(waves, -1)], axis=1)
+    out = execute(arch, assembly("\n".join(body)), given, LANES * sizes[2], engine=engine)
+    return out.reshape(waves, sizes[2], LANES)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", [name for name in sorted(table_names()) if name.startswith("v_mfma_i32")])
+def test_eight_bit_integers(name: str, engine: str) -> None:
+    """Signed bytes into 32-bit sums, exact, in the lane maps of the other atoms."""
+    rows, depth = (int(edge) for edge in re.findall(r"(\d+)x\d+x(\d+)", name)[0])
+    groups, per_lane = LANES // rows, rows * depth // LANES
+    rng = np.random.default_rng(13)
+    a, b = (rng.integers(-128, 128, (rows, depth)) for _ in range(2))
+    c = rng.integers(-(1 << 20), 1 << 20, (rows, rows))
+    words = per_lane // 4
+    planes = np.zeros((1, 2 * words + rows * rows // LANES, LANES), np.uint32)
+    lanes = np.arange(LANES)
+    for source, matrix in ((0, a), (1, b)):
+        parts = matrix.reshape(rows, groups, per_lane)[lanes % rows, lanes // rows].astype(np.int8)
+        planes[0, source * words : (source + 1) * words] = parts.view(np.uint32).T
+    places = Atom(name, rows, depth, 1, floats.F32)
+    for element in range(rows * rows // LANES):
+        where = [places.d_place(lane, element)[1:] for lane in range(LANES)]
+        planes[0, 2 * words + element] = [int(c[place]) & 0xFFFFFFFF for place in where]
+    arch = "gfx942" if "gfx942" in table_targets(name) else "gfx950"
+    got = wide_product(arch, engine, name, (words, words, rows * rows // LANES), planes)[0].view(np.int32)
+    want = a @ b.T + c
+    for element in range(rows * rows // LANES):
+        assert got[element].tolist() == [int(want[places.d_place(lane, element)[1:]]) for lane in range(LANES)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_double_precision(engine: str) -> None:
+    """16x16x4 in f64: accumulator i of lane l is row 4 i + l div 16, unlike the f32 atoms."""
+    rng = np.random.default_rng(14)
+    a, b = rng.integers(-9, 10, (16, 4)).astype(np.float64), rng.integers(-9, 10, (16, 4)).astype(np.float64)
+    c = rng.integers(-99, 100, (16, 16)).astype(np.float64)
+    lanes = np.arange(LANES)
+    planes = np.zeros((1, 12, LANES), np.uint32)
+    for source, matrix in ((0, a), (2, b)):
+        planes[0, source : source + 2] = matrix[lanes % 16, lanes // 16].view(np.uint32).reshape(LANES, 2).T
+    for i in range(4):
+        column = np.ascontiguousarray(c[4 * i + lanes // 16, lanes % 16])
+        planes[0, 4 + 2 * i : 6 + 2 * i] = column.view(np.uint32).reshape(LANES, 2).T
+    for arch in ARCHITECTURES:
+        got = wide_product(arch, engine, "v_mfma_f64_16x16x4_f64", (2, 2, 8), planes)[0]
+        want = a @ b.T + c
+        for i in range(4):
+            column = np.ascontiguousarray(got[2 * i : 2 * i + 2].T).view(np.float64)[:, 0]
+            assert np.array_equal(column, want[4 * i + lanes // 16, lanes % 16])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from aot.kernels.dgrad import emit_dgrad
 from aot.kernels.forward import emit_forward
 from aot.kernels.source import KernelSource
 from cache_schema.errors import UnknownValueError
 from cache_schema.identity import IMPLICIT_GEMM, Identity
 
-_BUILDERS = {("fwd", IMPLICIT_GEMM): emit_forward}
+_BUILDERS = {
+    ("fwd", IMPLICIT_GEMM): emit_forward,
+    ("dgrad", IMPLICIT_GEMM): emit_dgrad,
+}
 
 
 def builders() -> frozenset[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aot.kernels.dgrad_arguments import dgrad_values
 from aot.kernels.magic import magic_pair
 from cache_schema.errors import ProblemError
 from cache_schema.identity import Identity
@@ -19,6 +20,11 @@ _WORD = 2**32
 
 
 def argument_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
+    """Every argument of a kernel except the pointers."""
+    return _VALUES[identity.direction](identity, problem)
+
+
+def forward_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
     """Every argument of `forward_arguments` except the pointers.
 
     Raises `ProblemError` for extents beyond what 32-bit coordinates hold; serving rules keep such problems away.
@@ -70,3 +76,6 @@ def _check_limits(p: ConvProblem, dil_h: int, dil_w: int, tile_k: int) -> None:
             raise ProblemError(name, f"coordinates reach {extent}; kernels hold less than {COORDINATE_LIMIT}")
     if p.k * ELEM_BYTES[p.dtype] > OUTPUT_ROW_BYTES_LIMIT:
         raise ProblemError("k", f"{p.k} output channels make rows longer than {OUTPUT_ROW_BYTES_LIMIT} bytes")
+
+
+_VALUES = {"fwd": forward_values, "dgrad": dgrad_values}

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Protocol
 
+from aot.kernels.dgrad_table import records, table_words, total_tiles
 from aot.kernels.values import argument_values
 from aot.runtime.plan_data import BoundArgument, Buffer, Dim3, Fill, Launch, Plan, PlanError, Step
 from aot.runtime.reference import TENSORS, tensor_shape
@@ -18,9 +19,10 @@ from cache_schema.identity import IMPLICIT_GEMM, Identity
 from cache_schema.label import encode
 from cache_schema.problem import ELEM_BYTES, ConvProblem
 from cache_schema.table import IdentityTable
-from grids.geometry import gemm_extents, launch_grid
+from grids.geometry import dgrad_grid, gemm_extents, launch_grid
 from grids.reasons import explain
 from grids.serving import SERVING_REASONS, serves
+from grids.tilde import must_zero_dx
 
 #: Pointer arguments that every implicit-GEMM kernel has, in the order of `TENSORS`.
 POINTERS = ("A", "B", "D")
@@ -85,9 +87,10 @@ def make_plan(entry: KernelEntry, problem: ConvProblem) -> Plan:
     mask, codes = serves(IdentityTable.from_identities([identity]), problem)
     if not mask[0]:
         raise NotServedError(identity, problem, SERVING_REASONS[int(codes[0])])
-    if (identity.algorithm, identity.direction) != (IMPLICIT_GEMM, "fwd"):
+    family = identity.algorithm, identity.direction
+    if family not in _PLANS:
         raise PlanError(f"there are no launch plans for {identity.algorithm} {identity.direction} kernels")
-    return _forward(entry, problem)
+    return _PLANS[family](entry, problem)
 
 
 def _forward(entry: KernelEntry, problem: ConvProblem) -> Plan:
@@ -104,6 +107,26 @@ def _forward(entry: KernelEntry, problem: ConvProblem) -> Plan:
     pointers = {pointer: buffer.name for pointer, buffer in zip(POINTERS, buffers, strict=True)}
     launch = _launch(entry, grid, pointers, argument_values(identity, problem))
     return Plan(identity.arch, problem, buffers, (launch,))
+
+
+def _dgrad(entry: KernelEntry, problem: ConvProblem) -> Plan:
+    """All sub-GEMMs in one launch. Pixels that none of them writes have gradient zero: then dX is filled first."""
+    identity = entry.identity
+    found = records(problem, tile_m=identity.tile_m, tile_n=identity.tile_n, tile_k=identity.tile_k)
+    buffers = tensor_buffers(problem)
+    fills: tuple[Step, ...] = (Fill(buffers[2].name),) if must_zero_dx(problem) else ()
+    if not found:
+        return Plan(identity.arch, problem, buffers, fills)
+    words = table_words(found, problem.kpg)
+    table = Buffer("sub_gemms", "table", "int32", (len(words),), 4 * len(words), words)
+    pointers = {pointer: buffer.name for pointer, buffer in zip(POINTERS, buffers, strict=True)}
+    pointers["sub_gemm_buf"] = table.name
+    grid = dgrad_grid(total_tiles=total_tiles(found), groups=problem.groups, slices=1)
+    launch = _launch(entry, grid, pointers, argument_values(identity, problem))
+    return Plan(identity.arch, problem, (*buffers, table), (*fills, launch))
+
+
+_PLANS = {(IMPLICIT_GEMM, "fwd"): _forward, (IMPLICIT_GEMM, "dgrad"): _dgrad}
 
 
 def _launch(entry: KernelEntry, grid: Dim3, pointers: Mapping[str, str], values: Mapping[str, int]) -> Launch:

@@ -1,0 +1,338 @@
+"""Backward data as implicit GEMMs: D[m, n] = sum over k of A[m, k] * B[k, n], one product per pixel lattice.
+
+m is a pixel of a lattice of dX, n an input channel of the group, k = (ydot, xdot, k_out) a tap that meets the lattice
+and an output channel. A is dY seen through the taps, B the weights, which lie across k. A kernel for any stride finds
+the lattice of its workgroup in a table; at stride 1 there is one lattice, which is folded from arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from aot.ir import module
+from aot.ir.barriers import lds_barrier
+from aot.ir.builder import Builder
+from aot.ir.control import if_else
+from aot.ir.flavor import flavor as flavor_named
+from aot.ir.intrinsics import (
+    buffer_resource,
+    is_one,
+    keep_in_agprs,
+    readfirstlane,
+    set_priority,
+    workgroup_id,
+    workitem_id_x,
+)
+from aot.ir.lds import LdsPool, Segment
+from aot.ir.values import Value
+from aot.kernels import budget, mainloop
+from aot.kernels.chunks import ChunkMap
+from aot.kernels.dgrad_arguments import dgrad_arguments
+from aot.kernels.dgrad_output import LatticeOutput, row_table_bytes, store_lattice_direct, store_lattice_shuffled
+from aot.kernels.dgrad_record import SubGemmRecord, folded_record, found_record, tile_of_record
+from aot.kernels.dgrad_streams import CountedTaps, GradientWalk, UniformTaps
+from aot.kernels.dgrad_weights import BatchedWeightLoader, WeightChunks, WeightLoader, WeightStaging
+from aot.kernels.epilogue import Output, store_direct, store_shuffled
+from aot.kernels.forward import CODEGEN_OPTIONS, Place
+from aot.kernels.fragments import ELEM_BYTES, FragmentReader, Fragments, Lane
+from aot.kernels.k_outer_fragments import KOuterFragments
+from aot.kernels.loaders import BatchedLoader, RegisterLoader, Staging, TileLoader
+from aot.kernels.mainloop import Buffers, Loads, Multiply
+from aot.kernels.row_table import ENTRY_BYTES, Entry, RowTable, own_rows
+from aot.kernels.rows import NOWHERE, ImageRow
+from aot.kernels.rowsets import TabledRows
+from aot.kernels.source import KernelSource
+from aot.kernels.tile import Tile
+from cache_schema.errors import RequestError
+from cache_schema.identity import Identity
+from grids import geometry
+from grids.targets import target
+
+Stream = UniformTaps | CountedTaps
+
+
+class UnsupportedError(RequestError):
+    """An identity that the backward-data builder has no code for."""
+
+
+def emit_dgrad(identity: Identity, flavor: str) -> KernelSource:
+    """The kernel of one backward-data identity. No problem extent enters the text.
+
+    Raises `UnsupportedError` for options that the catalogue does not have: split reductions, direct-to-LDS loads.
+    """
+    if identity.split_k != 1:
+        raise UnsupportedError(f"split_k {identity.split_k}: backward data has no split reduction")
+    if identity.async_dma or identity.unroll_k or identity.chiplet_swizzle:
+        raise UnsupportedError("backward data has no async_dma, unroll_k or chiplet_swizzle")
+    return _Dgrad(identity, flavor).source()
+
+
+def is_folded(identity: Identity) -> bool:
+    """Whether the kernel is for stride 1 and dilation 1 only, its record folded."""
+    return identity.stride_h == identity.stride_w == identity.dilation_h == identity.dilation_w == 1
+
+
+class _Dgrad:
+    """The pieces of one kernel, from index maps to epilogue."""
+
+    def __init__(self, identity: Identity, flavor: str) -> None:
+        self.identity, self.flavor = identity, flavor_named(flavor)
+        self.folded = is_folded(identity)
+        self.tile = tile = Tile.of(identity)
+        self.layout = geometry.lds_of_identity(identity)
+        self.arguments = dgrad_arguments()
+        self.args: Mapping[str, Value] = module.parameters(self.arguments)
+        self.a_chunks = ChunkMap(tile.m, tile.k, tile.threads, identity.vector_size_a)
+        b_width = geometry.clamped_width(rows=tile.k, cols=tile.n, threads=tile.threads, request=identity.vector_size_b)
+        b_even = ChunkMap(tile.k, tile.n, tile.threads, b_width)
+        self.b_chunks = WeightChunks(tile.k, tile.n, tile.threads, b_width, not identity.lds_k_outer)
+        self.budget = budget.plan(tile, self.a_chunks, b_even, staged=True)
+        self.a_batched, self.b_batched = budget.is_batched(self.a_chunks), budget.is_batched(b_even)
+        self.store_width = geometry.store_vector(
+            tile_m=tile.m, tile_n=tile.n, threads=tile.threads, request=identity.vector_size_c
+        )
+        self.output_table = self._output_table()
+        self.pool = LdsPool(self._lds_bytes())
+        self.b = Builder()
+
+    def source(self) -> KernelSource:
+        """Index maps, prologue, K loop, epilogue."""
+        b, identity = self.b, self.identity
+        lane = self._lane()
+        record = folded_record(b, self.args) if self.folded else found_record(b, self.flavor, self.args, lane)
+        place = self._place(lane, record)
+        buffers = Buffers(
+            self.pool.segment(0, self.layout.a_bytes), self.pool.segment(self.layout.a_bytes, self.layout.b_bytes)
+        )
+        phase = self._multiply(place)
+        walk = self._walk(place, record)
+        numbers, rows = self._own_rows(place, record)
+        if identity.pipeline == "compv4":
+            set_priority(b, 1)
+
+        def loop(kind: type[Stream]) -> list[Value]:
+            stream = kind(b, self.args, walk)
+            entries = self._entries(place, stream, numbers, rows)
+            return self._pinned(self._loop(place, record, stream, entries, buffers, phase))
+
+        if identity.uniform_k_decode:
+            accumulators = if_else(
+                b, is_one(b, self.args["uniform_taps"]), partial(loop, UniformTaps), partial(loop, CountedTaps)
+            )
+        else:
+            accumulators = loop(CountedTaps)
+        if identity.pipeline == "compv4":
+            set_priority(b, 0)
+        self._store(place, record, self._pinned(accumulators))
+        return KernelSource(
+            ir=module.render(
+                b,
+                self.pool,
+                self.arguments,
+                threads=self.tile.threads,
+                workgroup_axes="xy",
+                pointer_tags={"A": "readonly", "B": "readonly", "D": "writeonly", "sub_gemm_buf": "readonly"},
+                # Without accumulation registers, matrix instructions take ordinary ones.
+                attributes={} if self.budget.accumulates_in_agprs else dict(self.flavor.no_agprs),
+            ),
+            arguments=self.arguments,
+            block_size=self.tile.threads,
+            lds_bytes=self.pool.size,
+            codegen_options=CODEGEN_OPTIONS,
+        )
+
+    # --- LDS ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def _operand_bytes(self) -> int:
+        return self.layout.a_bytes + self.layout.b_bytes
+
+    def _output_table(self) -> Segment | None:
+        """Where the row offsets of a lattice stand: behind a shuffled tile if there is room, else over the operands."""
+        if self.folded:
+            return None
+        size, behind = row_table_bytes(self.tile.m), self.layout.c_offset + self.layout.c_bytes
+        if self.identity.epilogue == "default":
+            return Segment(0, size)
+        return Segment(behind, size) if behind + size <= target(self.identity.arch).lds_bytes else None
+
+    def _lds_bytes(self) -> int:
+        """LDS of the kernel. A table that the loop reads stands behind the operand tiles."""
+        in_loop = self._operand_bytes + (self.tile.m * ENTRY_BYTES if self.a_batched else 0)
+        in_front = self.tile.m * ENTRY_BYTES if self._has_table else 0
+        table = self.output_table
+        return max(self.layout.total_bytes, in_loop, in_front, table.start + table.size if table else 0)
+
+    # --- index maps --------------------------------------------------------------------------------------------------
+
+    def _lane(self) -> Value:
+        """Number of the thread in its wave."""
+        thread = workitem_id_x(self.b, self.tile.threads)
+        wave_size = self.identity.wave_size
+        return self.b.urem_pow2(thread, wave_size) if self.tile.threads > wave_size else thread
+
+    def _place(self, lane: Value, record: SubGemmRecord) -> Place:
+        """Waves are numbered along n first. Workgroups: tiles of all records along x, groups along y."""
+        b, tile, wave_size = self.b, self.tile, self.identity.wave_size
+        thread = workitem_id_x(b, tile.threads)
+        wave = readfirstlane(b, b.udiv_pow2(thread, wave_size)) if tile.threads > wave_size else b.const(0)
+        m_tile, n_tile = tile_of_record(b, self.args, record)
+        return Place(
+            thread=thread,
+            wave=wave,
+            lane=Lane.of(b, lane, tile.atom.edge),
+            wave_m=b.mul(b.udiv_pow2(wave, tile.warp_n), tile.m // tile.warp_m),
+            wave_n=b.mul(b.urem_pow2(wave, tile.warp_n), tile.n // tile.warp_n),
+            first_m=b.mul(m_tile, tile.m),
+            first_n=b.mul(n_tile, tile.n),
+            group=workgroup_id(b, "y"),
+        )
+
+    def _multiply(self, place: Place) -> Multiply:
+        """The matrix phase: results are transposed for the shuffled epilogue."""
+        b, tile, layout = self.b, self.tile, self.layout
+        plain = partial(FragmentReader.prepare, b, tile.atom, place.lane, tile_k=tile.k, swizzle=None)
+        weights: Fragments
+        if self.identity.lds_k_outer:
+            weights = KOuterFragments.prepare(
+                b, tile.atom, place.lane, first_col=place.wave_n, count=tile.fragments_n, row_elems=layout.b_row_elems
+            )
+        else:
+            weights = plain(first_row=place.wave_n, count=tile.fragments_n, row_elems=layout.b_row_elems)
+        return Multiply(
+            tile=tile,
+            a=plain(first_row=place.wave_m, count=tile.fragments_m, row_elems=layout.a_row_elems),
+            b=weights,
+            transposed=self.identity.epilogue == "cshuffle",
+            hints=self.identity.pipeline in ("compv3", "compv4"),
+        )
+
+    def _walk(self, place: Place, record: SubGemmRecord) -> GradientWalk:
+        """This thread's places in the operand tiles, and where the workgroup begins."""
+        b, args = self.b, self.args
+        row, col = self.b_chunks.position(b, place.thread)
+        filters = b.mul(place.group, args["p_kpg"])
+        first_tap = b.add(
+            b.mul(record["b_y_offset"], args["b_y_bytes"]), b.mul(record["b_x_offset"], args["b_x_bytes"])
+        )
+        first_filter = b.mul(filters, args["b_k_bytes"])
+        return GradientWalk(
+            flavor=self.flavor,
+            record=record,
+            tile_k=self.tile.k,
+            a_col=self.a_chunks.position(b, place.thread, 0).col,
+            a_group_bytes=b.mul(filters, ELEM_BYTES),
+            b_rows=tuple(b.add(row, number) for number in range(self.b_chunks.run)),
+            b_col_bytes=b.mul(col, ELEM_BYTES),
+            b_start_bytes=b.add(b.add(first_filter, first_tap), b.mul(place.first_n, ELEM_BYTES)),
+        )
+
+    def _own_rows(self, place: Place, record: SubGemmRecord) -> tuple[list[Value], list[ImageRow]]:
+        """The rows of A that this thread decodes: those of its chunks, or its share of a row table."""
+        b, tile = self.b, self.tile
+        if self._has_table:
+            first = b.urem_pow2(place.thread, tile.m) if tile.threads > tile.m else place.thread
+            numbers = [b.add(first, number * tile.threads) for number in range(own_rows(tile.m, tile.threads))]
+        else:
+            first = self.a_chunks.position(b, place.thread, 0).row
+            numbers = [b.add(first, number * self.a_chunks.rows_per_pass) for number in range(self.a_chunks.passes)]
+        return numbers, [self._gradient_row(record, b.add(place.first_m, number)) for number in numbers]
+
+    def _gradient_row(self, record: SubGemmRecord, m: Value) -> ImageRow:
+        """The pixel of dY that tap (0, 0) meets at a row of the lattice; nowhere for rows behind the last."""
+        b, args = self.b, self.args
+        line, w = record.by_w_slice.divmod(b, m)
+        image, h = record.by_h_slice.divmod(b, line)
+        ho, wo = b.add(h, record["h_tilde_slice_begin"]), b.add(w, record["w_tilde_slice_begin"])
+        start = b.add(b.mul(image, args["a_n_bytes"]), b.mul(ho, args["a_ho_bytes"]))
+        start = b.add(start, b.mul(wo, args["a_wo_bytes"]))
+        return ImageRow(start, b.select(b.icmp("slt", m, record["gemm_m"]), ho, NOWHERE), wo)
+
+    @property
+    def _has_table(self) -> bool:
+        """Whether sharing decoded rows saves work; a table that is read in the loop is needed anyway."""
+        return self.a_batched or self.a_chunks.passes > own_rows(self.tile.m, self.tile.threads)
+
+    # --- loop and epilogue -------------------------------------------------------------------------------------------
+
+    def _entries(
+        self, place: Place, stream: Stream, numbers: list[Value], rows: list[ImageRow]
+    ) -> list[Entry] | TabledRows:
+        """What the loop knows about the rows of A: an entry per chunk, or a table of them."""
+        b, entries = self.b, stream.entries(rows)
+        if not self._has_table:
+            return [stream.localised(entry) for entry in entries]
+        # A table that only the prologue reads may stand where the operand tiles will be.
+        start = self._operand_bytes if self.a_batched else 0
+        table = RowTable(Segment(start, self.tile.m * ENTRY_BYTES), stream.words)
+        table.write(b, numbers, entries)
+        lds_barrier(b)
+        tabled = TabledRows(b, table, self.a_chunks, stream, self.a_chunks.position(b, place.thread, 0).row)
+        if self.a_batched:
+            return tabled
+        own = tabled.entries(tabled.start(), self.a_chunks.passes)
+        lds_barrier(b)
+        return own
+
+    def _loop(
+        self,
+        place: Place,
+        record: SubGemmRecord,
+        stream: Stream,
+        a_rows: list[Entry] | TabledRows,
+        buffers: Buffers,
+        phase: Multiply,
+    ) -> list[Value]:
+        """The K loop of this pipeline."""
+        b, tile, limit = self.b, self.tile, budget.batch_limit(self.tile.threads)
+        tiles = b.udiv_pow2(b.add(record["gemm_k"], tile.k - 1), tile.k)
+        a_staging = Staging.prepare(b, self.a_chunks, place.thread, self.layout.a_row_elems)
+        b_staging = WeightStaging.prepare(b, self.b_chunks, place.thread, self.layout.b_row_elems)
+        gradients: TileLoader
+        if isinstance(a_rows, list):
+            gradients = RegisterLoader(a_staging, a_rows)
+        else:
+            gradients = BatchedLoader(a_staging, a_rows, limit)
+        weights = BatchedWeightLoader(b_staging, limit) if self.b_batched else WeightLoader(b_staging)
+        prefetches = self.identity.pipeline != "mem" and self.budget.prefetches
+        schedule = mainloop.prefetched if prefetches else mainloop.single_buffer
+        return schedule(b, stream, tiles, Loads(gradients, weights), buffers, phase)
+
+    def _pinned(self, accumulators: list[Value]) -> list[Value]:
+        """The accumulators, kept where the matrix instructions want them."""
+        if not self.budget.accumulates_in_agprs:
+            return accumulators
+        return [keep_in_agprs(self.b, value) for value in accumulators]
+
+    def _store(self, place: Place, record: SubGemmRecord, accumulators: list[Value]) -> None:
+        """The epilogue of this identity; at stride 1 the rows of dX follow one another as in a forward output."""
+        b, args, layout, shuffled = self.b, self.args, self.layout, self.identity.epilogue == "cshuffle"
+        resource = buffer_resource(b, self.flavor, args["D"], args["D_bytes"])
+        group_bytes = b.mul(b.mul(place.group, args["p_cpg"]), ELEM_BYTES)
+        where = (b, self.tile, accumulators, place.lane, place.wave_m, place.wave_n)
+        staging, overlays = Segment(layout.c_offset, layout.c_bytes), layout.c_offset == 0
+        if self.folded:
+            names = {"p_K": args["p_C"], "p_kpg": args["p_cpg"]}
+            output = Output(resource, place.first_m, place.first_n, group_bytes, names)
+            if shuffled:
+                store_shuffled(
+                    *where, thread=place.thread, vec=self.store_width, staging=staging, overlays=overlays, output=output
+                )
+            else:
+                store_direct(*where, output)
+            return
+        lattice = LatticeOutput(resource, record, place.first_m, place.first_n, group_bytes, args)
+        if shuffled:
+            store_lattice_shuffled(
+                *where,
+                thread=place.thread,
+                vec=self.store_width,
+                staging=staging,
+                table=self.output_table,
+                overlays=overlays,
+                output=lattice,
+            )
+        else:
+            assert self.output_table is not None
+            store_lattice_direct(*where, thread=place.thread, table=self.output_table, output=lattice)

@@ -1,0 +1,153 @@
+"""Writes results to the pixels of a lattice: GEMM row m = (n, h, w) is input pixel (n, h * stride + origin, ...).
+
+A row takes two divisions, so it is decoded once per workgroup and kept in LDS as the byte offset of its first channel;
+where a shuffled tile leaves no room for that, each thread decodes the rows that it stores. Rows and columns without a
+pixel have offsets that are out of bounds each for itself and together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from aot.ir.barriers import lds_barrier
+from aot.ir.builder import Builder
+from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_store
+from aot.ir.lds import Segment
+from aot.ir.types import I16, I32, vector
+from aot.ir.values import Value
+from aot.kernels.chunks import ChunkMap
+from aot.kernels.dgrad_arguments import OUTPUT_BYTES_LIMIT
+from aot.kernels.dgrad_record import SubGemmRecord
+from aot.kernels.epilogue import RUN, stage_shuffled
+from aot.kernels.fragments import ELEM_BYTES, Lane, result_row
+from aot.kernels.loaders import chunk_type
+from aot.kernels.row_table import own_rows
+from aot.kernels.tile import Tile
+
+#: Of a column without a channel. Added to any row it lies behind every tensor, and wraps with none.
+NO_COLUMN = OUTPUT_BYTES_LIMIT
+ROW_BYTES = 4
+
+
+def row_table_bytes(tile_m: int) -> int:
+    """LDS of the row offsets of a tile."""
+    return tile_m * ROW_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class LatticeOutput:
+    """The pixels of one workgroup: GEMM rows from `first_row`, columns `first_col` + ... of a group."""
+
+    resource: Value
+    record: SubGemmRecord
+    first_row: Value
+    first_col: Value
+    group_bytes: Value
+    args: Mapping[str, Value]
+
+    def row_bytes(self, b: Builder, row: Value) -> Value:
+        """Byte offset of a row of the tile, out of bounds where the lattice has no pixel of the image."""
+        record, args = self.record, self.args
+        m = b.add(self.first_row, row)
+        line, w = record.by_w_slice.divmod(b, m)
+        image, h = record.by_h_slice.divmod(b, line)
+        hi = b.add(b.mul(h, record["d_h_stride"]), record["d_h_offset"])
+        wi = b.add(b.mul(w, record["d_w_stride"]), record["d_w_offset"])
+        inside = b.both(b.icmp("ult", hi, args["p_Hi"]), b.icmp("ult", wi, args["p_Wi"]))
+        inside = b.both(inside, b.icmp("slt", m, record["gemm_m"]))
+        offset = b.add(b.mul(image, args["d_n_bytes"]), b.mul(hi, args["d_hi_bytes"]))
+        return b.select(inside, b.add(offset, b.mul(wi, args["d_wi_bytes"])), OUT_OF_BOUNDS)
+
+    def col_bytes(self, b: Builder, col: Value) -> Value:
+        """Byte offset of a column of the tile."""
+        n = b.add(self.first_col, col)
+        return b.select(b.icmp("slt", n, self.args["p_cpg"]), b.mul(n, ELEM_BYTES), NO_COLUMN)
+
+    def store(self, b: Builder, value: Value, row_bytes: Value, col_bytes: Value) -> None:
+        """Store at a row and a column."""
+        buffer_store(b, value, self.resource, b.add(row_bytes, col_bytes), self.group_bytes)
+
+    def write_table(self, b: Builder, table: Segment, thread: Value, tile: Tile) -> None:
+        """Put the offsets of all rows of the tile into LDS; a barrier must follow."""
+        first = b.urem_pow2(thread, tile.m) if tile.threads > tile.m else thread
+        for number in range(own_rows(tile.m, tile.threads)):
+            row = b.add(first, number * tile.threads)
+            b.store(self.row_bytes(b, row), table.pointer(b, b.mul(row, ROW_BYTES)), ROW_BYTES)
+
+
+def store_lattice_direct(
+    b: Builder,
+    tile: Tile,
+    accumulators: Sequence[Value],
+    lane: Lane,
+    wave_row: Value,
+    wave_col: Value,
+    *,
+    thread: Value,
+    table: Segment,
+    output: LatticeOutput,
+) -> None:
+    """One 16-bit store per accumulator. The table lies over operand tiles that nobody reads any more."""
+    edge = tile.atom.edge
+    output.write_table(b, table, thread, tile)
+    lds_barrier(b)
+    columns = [
+        output.col_bytes(b, b.add(b.add(wave_col, fragment * edge), lane.outer)) for fragment in range(tile.fragments_n)
+    ]
+    lane_bytes = b.mul(b.add(wave_row, b.mul(lane.inner, RUN)), ROW_BYTES)
+    for m in range(tile.fragments_m):
+        for slot in range(0, tile.atom.accumulator.lanes, RUN):
+            fixed = (m * edge + result_row(slot)) * ROW_BYTES
+            pointer = b.offset_pointer(table.pointer(b, lane_bytes), fixed)
+            rows = b.load(vector(RUN, I32), pointer, RUN * ROW_BYTES)
+            for n in range(tile.fragments_n):
+                accumulator = accumulators[m * tile.fragments_n + n]
+                for part in range(0, RUN, 2):
+                    # Pairs convert in one instruction where the target has one.
+                    pair = b.fptrunc(b.slice(accumulator, slot + part, 2), vector(2, tile.out))
+                    for half in (0, 1):
+                        word = b.bitcast(b.extract(pair, half), I16)
+                        output.store(b, word, b.extract(rows, part + half), columns[n])
+
+
+def store_lattice_shuffled(
+    b: Builder,
+    tile: Tile,
+    accumulators: Sequence[Value],
+    lane: Lane,
+    wave_row: Value,
+    wave_col: Value,
+    *,
+    thread: Value,
+    vec: int,
+    staging: Segment,
+    table: Segment | None,
+    overlays: bool,
+    output: LatticeOutput,
+) -> None:
+    """Through LDS, `vec` columns per store. Without a table the rows are decoded where they are stored."""
+    tile_row_bytes = tile.n * ELEM_BYTES
+    shuffle = stage_shuffled(b, tile, accumulators, lane, wave_row, wave_col, staging=staging, overlays=overlays)
+    row_of = row_lookup(b, table, output)
+    if table is not None:
+        output.write_table(b, table, thread, tile)
+    lds_barrier(b)
+    chunks = ChunkMap(tile.m, tile.n, tile.threads, vec)
+    for number in range(chunks.passes):
+        at = chunks.position(b, thread, number)
+        col, row = b.add(at.col, at.col_step), b.add(at.row, at.row_step)
+        start = b.mul(at.row, tile_row_bytes)
+        start = b.add(start, b.mul(shuffle.column(b, col, shuffle.bits_of_row(b, row)), ELEM_BYTES))
+        pointer = b.offset_pointer(staging.pointer(b, start), at.row_step * tile_row_bytes)
+        value = b.load(chunk_type(vec), pointer, vec * ELEM_BYTES)
+        output.store(b, value, row_of(at.row, at.row_step), output.col_bytes(b, col))
+
+
+def row_lookup(b: Builder, table: Segment | None, output: LatticeOutput) -> Callable[[Value, int], Value]:
+    """The offset of row `lane part + fixed part`, from the table or by decoding."""
+    if table is None:
+        return lambda row, fixed: output.row_bytes(b, b.add(row, fixed))
+    return lambda row, fixed: b.load(
+        I32, b.offset_pointer(table.pointer(b, b.mul(row, ROW_BYTES)), fixed * ROW_BYTES), ROW_BYTES
+    )

@@ -1,0 +1,260 @@
+"""Where the chunks of the next K tile are in a backward-data kernel, k = (ydot, xdot, k_out) with k_out fastest.
+
+The rows of A are pixels of dY as tap (0, 0) of the sub-GEMM sees them; further taps lie at lower coordinates. The rows
+of B are k themselves, and an entry of B is the number of a row among those of the thread.
+
+* `UniformTaps`: K tiles lie inside one tap. Tap and filter are scalars; validity is one bit per tap and row of A.
+* `CountedTaps`: a tile may straddle taps and end beyond the last. The column of A and each row of B that a thread has
+  carry (k_out, xdot, offset) as mixed-radix counters.
+
+Both address the same elements in the same order, so their results are equal bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from aot.ir.builder import Builder
+from aot.ir.flavor import Flavor
+from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_resource
+from aot.ir.types import I32
+from aot.ir.values import Value, constant
+from aot.kernels.dgrad_record import SubGemmRecord
+from aot.kernels.fragments import ELEM_BYTES
+from aot.kernels.row_table import Entry
+from aot.kernels.rows import NOWHERE, ImageRow, missing_taps
+from aot.kernels.streams import View
+
+Args = Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class GradientWalk:
+    """What a stream starts from: the tile's depth, this thread's places in it, this workgroup's first elements."""
+
+    flavor: Flavor
+    record: SubGemmRecord
+    tile_k: int
+    a_col: Value
+    a_group_bytes: Value  # of the first channel of the group in dY
+    b_rows: tuple[Value, ...]  # rows of the weight tile that this thread has
+    b_col_bytes: Value
+    b_start_bytes: Value  # of the first filter of the group, the first tap of the record, the first column
+
+    def a_step_bytes(self, b: Builder, args: Args) -> tuple[Value, Value]:
+        """Byte distances in dY of a tap row and a tap column; not positive."""
+        return (
+            b.mul(self.record["a_embed_h_coeff"], args["a_ho_bytes"]),
+            b.mul(self.record["a_embed_w_coeff"], args["a_wo_bytes"]),
+        )
+
+    def b_step_bytes(self, b: Builder, args: Args) -> tuple[Value, Value]:
+        """Byte distances in the weights of a tap row and a tap column."""
+        return (
+            b.mul(self.record["b_y_stride"], args["b_y_bytes"]),
+            b.mul(self.record["b_x_stride"], args["b_x_bytes"]),
+        )
+
+
+class UniformTaps:
+    """State: scalar offsets of A and B, k_out, xdot, 31 - tap. Entry of A: start, missing taps."""
+
+    words = 2
+
+    def __init__(self, b: Builder, args: Args, walk: GradientWalk) -> None:
+        self.b, self.args, self.walk = b, args, walk
+        record = walk.record
+        self.taps_w = record["x_dot_slice"]
+        a_row, a_tap = walk.a_step_bytes(b, args)
+        b_row, b_tap = walk.b_step_bytes(b, args)
+        last_tap_w = b.sub(self.taps_w, 1)
+        # Offsets count from the pixel of the last tap, so that a chunk in dY never has a negative one.
+        to_last = b.add(b.mul(a_row, b.sub(record["y_dot_slice"], 1)), b.mul(a_tap, last_tap_w))
+        self.origin = b.sub(0, to_last)
+        base = b.pure(args["A"].type, f"getelementptr i8, {args['A']}, {to_last}")
+        self.a_resource = buffer_resource(b, walk.flavor, base, b.add(args["A_bytes"], self.origin))
+        self.b_resource = buffer_resource(b, walk.flavor, args["B"], args["B_bytes"])
+        filters_back = b.sub(args["p_kpg"], walk.tile_k)
+        a_back, b_back = b.mul(filters_back, ELEM_BYTES), b.mul(filters_back, args["b_k_bytes"])
+        self.b_tile = b.mul(args["b_k_bytes"], walk.tile_k)
+        self.a_tap_step, self.b_tap_step = b.sub(a_tap, a_back), b.sub(b_tap, b_back)
+        self.a_row_step = b.sub(b.sub(a_row, b.mul(a_tap, last_tap_w)), a_back)
+        self.b_row_step = b.sub(b.sub(b_row, b.mul(b_tap, last_tap_w)), b_back)
+        self.end = b.sub(31, b.mul(record["y_dot_slice"], self.taps_w))
+        self.b_offsets = [b.add(b.mul(row, args["b_k_bytes"]), walk.b_col_bytes) for row in walk.b_rows]
+
+    def entries(self, rows: Sequence[ImageRow]) -> list[Entry]:
+        record = self.walk.record
+        extents = {
+            "p_Hi": self.args["p_Ho"],
+            "p_Wi": self.args["p_Wo"],
+            "p_Y": record["y_dot_slice"],
+            "p_X": record["x_dot_slice"],
+            "p_dH": record["a_embed_h_coeff"],
+            "p_dW": record["a_embed_w_coeff"],
+        }
+        missing = missing_taps(self.b, extents, rows)
+        return [(row.start_bytes, taps) for row, taps in zip(rows, missing, strict=True)]
+
+    def localised(self, entry: Entry) -> Entry:
+        start, missing = entry
+        return self.b.add(start, self.b.mul(self.walk.a_col, ELEM_BYTES)), missing
+
+    def start(self) -> list[Value]:
+        a_scalar = self.b.add(self.walk.a_group_bytes, self.origin)
+        return [a_scalar, self.walk.b_start_bytes, constant(0), constant(0), constant(31)]
+
+    def views(self, state: Sequence[Value]) -> tuple[View, View]:
+        b = self.b
+        a_scalar, b_scalar, _, _, shift = state
+
+        def a_offset(entry: Entry) -> Value:
+            start, missing = entry
+            return b.or_(b.and_(b.shl(missing, shift), OUT_OF_BOUNDS), start)
+
+        return View(self.a_resource, a_scalar, a_offset), View(self.b_resource, b_scalar, self._b_offset)
+
+    def _b_offset(self, entry: Entry) -> Value:
+        assert entry[0].const is not None
+        return self.b_offsets[entry[0].const]
+
+    def advance(self, state: Sequence[Value]) -> list[Value]:
+        b, walk = self.b, self.walk
+        a_scalar, b_scalar, k_out, x, shift = state
+        k_out = b.add(k_out, walk.tile_k)
+        next_tap = b.icmp("eq", k_out, self.args["p_kpg"])
+        next_x = b.add(x, 1)
+        next_row = b.icmp("eq", next_x, self.taps_w)
+        a_step = b.select(next_row, self.a_row_step, self.a_tap_step)
+        b_step = b.select(next_row, self.b_row_step, self.b_tap_step)
+        a_scalar = b.add(a_scalar, b.select(next_tap, a_step, constant(walk.tile_k * ELEM_BYTES)))
+        b_scalar = b.add(b_scalar, b.select(next_tap, b_step, self.b_tile))
+        shift = b.sub(shift, b.zext(next_tap, I32))
+        # Behind the last tap every bit says missing; the scalars stay inside their buffers.
+        done = b.icmp("eq", shift, self.end)
+        return [
+            b.select(done, constant(0), a_scalar),
+            b.select(done, walk.b_start_bytes, b_scalar),
+            b.select(next_tap, constant(0), k_out),
+            b.select(next_tap, b.select(next_row, constant(0), next_x), x),
+            shift,
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Radix:
+    """The steps of one counter: of a tile, and what the carries into xdot and ydot add to the offset."""
+
+    step_bytes: Value
+    x_carry_bytes: Value
+    y_carry_bytes: Value
+
+    @classmethod
+    def of(
+        cls,
+        b: Builder,
+        steps: tuple[Value, Value, Value],
+        bytes_: tuple[Value, Value, Value],
+        extents: tuple[Value, Value],
+    ) -> _Radix:
+        """From the digits (y, x, k) of a tile, the byte distances of their units, and the extents of x and k."""
+        step_y, step_x, step_k = steps
+        row, tap, filter_ = bytes_
+        return cls(
+            step_bytes=b.add(b.add(b.mul(step_y, row), b.mul(step_x, tap)), b.mul(step_k, filter_)),
+            x_carry_bytes=b.sub(tap, b.mul(filter_, extents[1])),
+            y_carry_bytes=b.sub(row, b.mul(tap, extents[0])),
+        )
+
+
+class CountedTaps:
+    """State: k left; of A k_out, xdot, ydot, offset; of each row of B k_out, xdot, offset. Entry of A: start, h, w."""
+
+    words = 3
+
+    def __init__(self, b: Builder, args: Args, walk: GradientWalk) -> None:
+        self.b, self.args, self.walk = b, args, walk
+        record = walk.record
+        self.taps_w = record["x_dot_slice"]
+        self.a_resource = buffer_resource(b, walk.flavor, args["A"], args["A_bytes"])
+        self.b_resource = buffer_resource(b, walk.flavor, args["B"], args["B_bytes"])
+        self.a_units = (*walk.a_step_bytes(b, args), constant(ELEM_BYTES))
+        self.b_units = (*walk.b_step_bytes(b, args), args["b_k_bytes"])
+        taps, self.k_step = record.by_kpg.divmod(b, constant(walk.tile_k))
+        self.y_step, self.x_step = record.by_x_dot.divmod(b, taps)
+        steps, extents = (self.y_step, self.x_step, self.k_step), (self.taps_w, args["p_kpg"])
+        self.a_radix = _Radix.of(b, steps, self.a_units, extents)
+        self.b_radix = _Radix.of(b, steps, self.b_units, extents)
+
+    def entries(self, rows: Sequence[ImageRow]) -> list[Entry]:
+        return [(row.start_bytes, row.hi, row.wi) for row in rows]
+
+    def localised(self, entry: Entry) -> Entry:
+        return entry
+
+    def start(self) -> list[Value]:
+        b, record = self.b, self.walk.record
+        y, x, k_out = self._digits(self.walk.a_col)
+        row, tap, filter_ = self.a_units
+        offset = b.add(b.add(b.mul(y, row), b.mul(x, tap)), b.mul(k_out, filter_))
+        state = [
+            record["gemm_k"],
+            k_out,
+            x,
+            b.mul(y, record["a_embed_h_coeff"]),
+            offset,
+        ]
+        row, tap, filter_ = self.b_units
+        for number in self.walk.b_rows:
+            y, x, k_out = self._digits(number)
+            offset = b.add(b.add(b.mul(y, row), b.mul(x, tap)), b.mul(k_out, filter_))
+            state += [k_out, x, b.add(offset, self.walk.b_col_bytes)]
+        return state
+
+    def _digits(self, k: Value) -> tuple[Value, Value, Value]:
+        taps, k_out = self.walk.record.by_kpg.divmod(self.b, k)
+        y, x = self.walk.record.by_x_dot.divmod(self.b, taps)
+        return y, x, k_out
+
+    def views(self, state: Sequence[Value]) -> tuple[View, View]:
+        b, args, walk = self.b, self.args, self.walk
+        left, _, x, y, tap_bytes, *rows = state
+        # Beyond the reduction there is no tap at all.
+        y = b.select(b.icmp("slt", walk.a_col, left), y, NOWHERE)
+        x = b.mul(x, walk.record["a_embed_w_coeff"])
+
+        def a_offset(entry: Entry) -> Value:
+            start, h, w = entry
+            inside = b.both(b.icmp("ult", b.add(h, y), args["p_Ho"]), b.icmp("ult", b.add(w, x), args["p_Wo"]))
+            return b.select(inside, b.add(start, tap_bytes), OUT_OF_BOUNDS)
+
+        def b_offset(entry: Entry) -> Value:
+            assert entry[0].const is not None
+            number = entry[0].const
+            return b.select(b.icmp("slt", walk.b_rows[number], left), rows[3 * number + 2], OUT_OF_BOUNDS)
+
+        return View(self.a_resource, walk.a_group_bytes, a_offset), View(self.b_resource, walk.b_start_bytes, b_offset)
+
+    def advance(self, state: Sequence[Value]) -> list[Value]:
+        b, coefficient = self.b, self.walk.record["a_embed_h_coeff"]
+        left, k_out, x, y, offset, *rows = state
+        k_out, x, offset, y_carry = self._count(k_out, x, offset, self.a_radix)
+        y = b.add(b.add(y, b.mul(self.y_step, coefficient)), b.select(y_carry, coefficient, constant(0)))
+        following = [b.sub(left, self.walk.tile_k), k_out, x, y, offset]
+        for first in range(0, len(rows), 3):
+            k_out, x, offset = rows[first : first + 3]
+            following += self._count(k_out, x, offset, self.b_radix)[:3]
+        return following
+
+    def _count(self, k_out: Value, x: Value, offset: Value, radix: _Radix) -> tuple[Value, Value, Value, Value]:
+        """The counter one tile further, and whether xdot was carried."""
+        b = self.b
+        k_out = b.add(k_out, self.k_step)
+        carry = b.icmp("sge", k_out, self.args["p_kpg"])
+        k_out = b.select(carry, b.sub(k_out, self.args["p_kpg"]), k_out)
+        offset = b.add(b.add(offset, radix.step_bytes), b.select(carry, radix.x_carry_bytes, constant(0)))
+        x = b.add(b.add(x, self.x_step), b.zext(carry, I32))
+        carry = b.icmp("sge", x, self.taps_w)
+        x = b.select(carry, b.sub(x, self.taps_w), x)
+        return k_out, x, b.add(offset, b.select(carry, radix.y_carry_bytes, constant(0))), carry

@@ -1,0 +1,192 @@
+"""The weight tile of a backward-data kernel: rows of k, contiguous along n (input channels).
+
+Global memory has a row of n per k. A thread loads vectors along n from a few neighbouring rows, the same rows in every
+pass, so that only those rows have to be decoded. LDS holds the tile either K-outer, as it comes, or M-outer (rows
+along k, as plain fragment reads want them): then each thread puts the elements of its rows side by side first.
+Columns beyond the channels of the group are loaded as they come: they end in results that nobody stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aot.ir.builder import Builder
+from aot.ir.control import Loop
+from aot.ir.intrinsics import buffer_load
+from aot.ir.lds import Segment
+from aot.ir.types import I16, vector
+from aot.ir.values import Value, constant
+from aot.kernels.fragments import ELEM_BYTES
+from aot.kernels.loaders import chunk_type
+from aot.kernels.streams import View
+from grids import geometry
+
+#: Rows of one thread: four 16-bit elements make one 8-byte LDS write.
+MAX_ROWS = 4
+#: Bytes of one row that neighbouring lanes load together: a cache line, or half of one where lanes also run along k.
+LINE_BYTES = 128
+
+
+@dataclass(frozen=True, slots=True)
+class WeightChunks:
+    """How threads share a tile of `rows` (k) x `cols` (n). All extents are powers of two.
+
+    The threads form `row_groups` x `col_lanes`; a thread has `run` neighbouring rows and a chunk of them every
+    `col_lanes` chunks. With `transposed`, lanes of a wave spread along k, so that their LDS writes fall into different
+    banks.
+    """
+
+    rows: int
+    cols: int
+    threads: int
+    vec: int
+    transposed: bool
+
+    def __post_init__(self) -> None:
+        assert geometry.loads_evenly(rows=self.rows, cols=self.cols, threads=self.threads, vec=self.vec)
+        assert self.col_lanes * self.row_groups == self.threads
+        assert self.run * self.row_groups == self.rows
+
+    @property
+    def col_lanes(self) -> int:
+        """Threads along one row."""
+        least = max(1, self.threads // self.rows)
+        most = min(self.cols // self.vec, MAX_ROWS * self.threads // self.rows, self.threads)
+        wanted = most if self.transposed else LINE_BYTES // (self.vec * ELEM_BYTES)
+        return min(max(wanted, least), most)
+
+    @property
+    def row_groups(self) -> int:
+        """Threads along one column."""
+        return self.threads // self.col_lanes
+
+    @property
+    def run(self) -> int:
+        """Rows of a thread."""
+        return self.rows // self.row_groups
+
+    @property
+    def passes(self) -> int:
+        """Chunks of a thread along each of its rows."""
+        return self.cols // (self.vec * self.col_lanes)
+
+    @property
+    def pass_cols(self) -> int:
+        """Columns from one pass to the next."""
+        return self.col_lanes * self.vec
+
+    def position(self, b: Builder, thread: Value) -> tuple[Value, Value]:
+        """First row and column of a thread."""
+        near = min(self.col_lanes, LINE_BYTES // 2 // (self.vec * ELEM_BYTES)) if self.transposed else self.col_lanes
+        lane, rest = b.urem_pow2(thread, near), b.udiv_pow2(thread, near)
+        group, far = b.urem_pow2(rest, self.row_groups), b.udiv_pow2(rest, self.row_groups)
+        col = lane if near == self.col_lanes else b.add(lane, b.mul(far, near))
+        return b.mul(group, self.run), b.mul(col, self.vec)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightStaging:
+    """Moves chunks between global memory, registers and LDS. An entry of the view is the number of a thread's row."""
+
+    chunks: WeightChunks
+    row_bytes: int
+    lane_bytes: Value
+
+    @classmethod
+    def prepare(cls, b: Builder, chunks: WeightChunks, thread: Value, row_elems: int) -> WeightStaging:
+        """For LDS rows of `row_elems` elements: rows of k when K-outer, else of n."""
+        row, col = chunks.position(b, thread)
+        outer, inner = (col, row) if chunks.transposed else (row, col)
+        row_bytes = row_elems * ELEM_BYTES
+        return cls(chunks, row_bytes, b.add(b.mul(outer, row_bytes, "nuw nsw"), b.mul(inner, ELEM_BYTES, "nuw nsw")))
+
+    def load(self, b: Builder, view: View, scalar: Value, passes: int) -> list[Value]:
+        """Issue the loads of this many passes, row by row within a pass."""
+        chunks = self.chunks
+        return [
+            buffer_load(
+                b,
+                chunk_type(chunks.vec),
+                view.resource,
+                b.add(view.offset((constant(row),)), number * chunks.pass_cols * ELEM_BYTES),
+                scalar,
+            )
+            for number in range(passes)
+            for row in range(chunks.run)
+        ]
+
+    @property
+    def pass_bytes(self) -> int:
+        """Distance in LDS of two passes."""
+        return self.chunks.pass_cols * (self.row_bytes if self.chunks.transposed else ELEM_BYTES)
+
+    def store(self, b: Builder, values: Sequence[Value], segment: Segment, lane_bytes: Value) -> None:
+        """Write loaded passes, the first one to lane_bytes."""
+        run = self.chunks.run
+        for first in range(0, len(values), run):
+            pointer = b.offset_pointer(segment.pointer(b, lane_bytes), first // run * self.pass_bytes)
+            rows = values[first : first + run]
+            if self.chunks.transposed:
+                self._store_columns(b, rows, pointer)
+                continue
+            for number, value in enumerate(rows):
+                b.store(value, b.offset_pointer(pointer, number * self.row_bytes), value.type.bytes)
+
+    def _store_columns(self, b: Builder, rows: Sequence[Value], pointer: Value) -> None:
+        """Every column of a chunk is a piece of an LDS row, as long as the thread has rows."""
+        vec = self.chunks.vec
+        halves = [b.bitcast(row, vector(vec, I16)) for row in rows]
+        for number in range(vec):
+            column = b.gather(b.extract(row, number) for row in halves)
+            b.store(column, b.offset_pointer(pointer, number * self.row_bytes), column.type.bytes)
+
+
+class WeightLoader:
+    """All chunks of a thread pass through registers."""
+
+    batched = False
+
+    def __init__(self, staging: WeightStaging) -> None:
+        self.staging = staging
+
+    def load(self, b: Builder, view: View) -> list[Value]:
+        """Issue all loads of the tile."""
+        return self.staging.load(b, view, view.scalar, self.staging.chunks.passes)
+
+    def store(self, b: Builder, values: Sequence[Value], segment: Segment) -> None:
+        """Write the loaded tile to LDS."""
+        self.staging.store(b, values, segment, self.staging.lane_bytes)
+
+    def move(self, b: Builder, view: View, segment: Segment) -> None:
+        """Nothing: load and store do it all."""
+
+
+class BatchedWeightLoader:
+    """More chunks than registers hold: a loop over batches of passes, each loaded and then written."""
+
+    batched = True
+
+    def __init__(self, staging: WeightStaging, limit: int) -> None:
+        self.staging, self.batch = staging, max(1, limit // staging.chunks.run)
+        assert staging.chunks.passes % self.batch == 0
+
+    def load(self, b: Builder, view: View) -> list[Value]:
+        """Nothing: `move` does it all."""
+        del b, view
+        return []
+
+    def store(self, b: Builder, values: Sequence[Value], segment: Segment) -> None:
+        """Nothing: `move` does it all."""
+
+    def move(self, b: Builder, view: View, segment: Segment) -> None:
+        """Load and write all batches."""
+        staging, batch = self.staging, self.batch
+        rounds = constant(staging.chunks.passes // batch)
+        with Loop(b, [rounds, view.scalar, staging.lane_bytes], "batch") as loop:
+            left, scalar, place = loop.carried
+            staging.store(b, staging.load(b, view, scalar, batch), segment, place)
+            left = b.sub(left, 1)
+            scalar = b.add(scalar, batch * staging.chunks.pass_cols * ELEM_BYTES)
+            place = b.add(place, batch * staging.pass_bytes)
+            loop.repeat_if(b.icmp("ne", left, 0), [left, scalar, place], [])

@@ -1,0 +1,59 @@
+"""Matrix fragments out of a K-outer LDS tile, by transposing reads.
+
+`ds_read_b64_tr_b16` takes, per group of 16 lanes, a block of 4 rows x 16 columns that lane i reads at row i div 4,
+columns (i mod 4) * 4 onwards; lane i gets column i of it, 4 elements along k.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aot.ir.builder import Builder
+from aot.ir.intrinsics import Atom
+from aot.ir.lds import Segment
+from aot.ir.types import I16, LDS_PTR, vector
+from aot.ir.values import Value
+from aot.kernels.fragments import ELEM_BYTES, Lane
+
+#: Lanes that exchange elements, and the elements of one read.
+GROUP, READ = 16, 4
+_INTRINSIC = "llvm.amdgcn.ds.read.tr16.b64.v4i16"
+
+
+@dataclass(frozen=True, slots=True)
+class KOuterFragments:
+    """Fragments of one operand of one wave; rows of the tile lie along the free axis, `row_bytes` apart."""
+
+    atom: Atom
+    count: int
+    row_bytes: int
+    lane_bytes: Value
+
+    @classmethod
+    def prepare(
+        cls, b: Builder, atom: Atom, lane: Lane, *, first_col: Value, count: int, row_elems: int
+    ) -> KOuterFragments:
+        """Fragments 0 .. count - 1 start at columns first_col + fragment * edge."""
+        assert atom.operand.lanes % READ == 0
+        member = b.urem_pow2(lane.outer, GROUP)
+        row = b.add(b.mul(lane.inner, atom.operand.lanes), b.udiv_pow2(member, READ))
+        col = b.add(first_col, b.mul(b.udiv_pow2(lane.outer, GROUP), GROUP))
+        col = b.add(col, b.mul(b.urem_pow2(member, READ), READ))
+        start = b.add(b.mul(row, row_elems * ELEM_BYTES, "nuw nsw"), b.mul(col, ELEM_BYTES, "nuw nsw"), "nuw nsw")
+        return cls(atom, count, row_elems * ELEM_BYTES, start)
+
+    def read(self, b: Builder, segment: Segment, fragment: int, step: int) -> Value:
+        """Fragment number `fragment` at k step `step` of the tile in this segment."""
+        kind = vector(READ, I16)
+        b.declare(_INTRINSIC, kind, f"{LDS_PTR}")
+        parts = []
+        for number in range(self.atom.operand.lanes // READ):
+            fixed = (step * self.atom.k + number * READ) * self.row_bytes + fragment * self.atom.edge * ELEM_BYTES
+            pointer = b.offset_pointer(segment.pointer(b, self.lane_bytes), fixed)
+            parts.append(b.effect(kind, f"call {kind} @{_INTRINSIC}({pointer})"))
+        if len(parts) == 1:
+            return b.bitcast(parts[0], self.atom.operand)
+        assert len(parts) == 2
+        lanes = ", ".join(f"i32 {lane}" for lane in range(2 * READ))
+        joined = b.pure(vector(2 * READ, I16), f"shufflevector {parts[0]}, {parts[1]}, <8 x i32> <{lanes}>")
+        return b.bitcast(joined, self.atom.operand)

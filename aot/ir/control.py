@@ -93,6 +93,17 @@ def if_else(
     return merge(builder, ends)
 
 
+def if_then(builder: Builder, condition: Value, region: Callable[[], None]) -> None:
+    """Run a region without results where the condition holds."""
+    labels = [builder.fresh_label(hint) for hint in ("then", "join")]
+    builder.line(f"br i1 {condition.text}, label %{labels[0]}, label %{labels[1]}")
+    builder.open_block(labels[0])
+    with builder.scope():
+        region()
+    builder.line(f"br label %{labels[1]}")
+    builder.open_block(labels[1])
+
+
 def merge(builder: Builder, ends: list[tuple[str, list[Value]]]) -> list[Value]:
     """Phis of the values that reach the block just opened from these blocks."""
     merged: list[Value] = []

@@ -224,10 +224,15 @@ class CountedTaps:
         y = b.select(b.icmp("slt", walk.a_col, left), y, NOWHERE)
         x = b.mul(x, walk.record["a_embed_w_coeff"])
 
+        last_h, last_w = b.sub(args["p_Ho"], 1), b.sub(args["p_Wo"], 1)
+
         def a_offset(entry: Entry) -> Value:
+            # A coordinate below zero or beyond the last sets a sign bit. Conditions would take two scalar registers a
+            # chunk, more than there are.
             start, h, w = entry
-            inside = b.both(b.icmp("ult", b.add(h, y), args["p_Ho"]), b.icmp("ult", b.add(w, x), args["p_Wo"]))
-            return b.select(inside, b.add(start, tap_bytes), OUT_OF_BOUNDS)
+            h, w = b.add(h, y), b.add(w, x)
+            outside = b.or_(b.or_(h, b.sub(last_h, h)), b.or_(w, b.sub(last_w, w)))
+            return b.or_(b.and_(outside, OUT_OF_BOUNDS), b.add(start, tap_bytes))
 
         def b_offset(entry: Entry) -> Value:
             assert entry[0].const is not None

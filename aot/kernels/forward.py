@@ -13,7 +13,7 @@ from functools import partial
 from aot.ir import module
 from aot.ir.barriers import lds_barrier
 from aot.ir.builder import Builder
-from aot.ir.control import if_else
+from aot.ir.control import if_else, if_then
 from aot.ir.flavor import flavor as flavor_named
 from aot.ir.intrinsics import (
     buffer_resource,
@@ -254,13 +254,17 @@ class _Forward:
         self, place: Place, stream: Stream, numbers: list[Value], rows: list[ImageRow]
     ) -> list[Entry] | TabledRows:
         """What the loop knows about the rows of A: an entry per chunk, or a table of them."""
-        b, entries = self.b, stream.entries(rows)
+        b, tile = self.b, self.tile
         if not self._has_table:
-            return [stream.localised(entry) for entry in entries]
+            return [stream.localised(entry) for entry in stream.entries(rows)]
         # A table that only the prologue reads may stand where the operand tiles will be.
         start = self._operand_bytes if self.tabled else 0
-        table = RowTable(Segment(start, self.tile.m * ENTRY_BYTES), stream.words)
-        table.write(b, numbers, entries)
+        table = RowTable(Segment(start, tile.m * ENTRY_BYTES), stream.words)
+        if tile.threads > tile.m:
+            has_row = b.icmp("ult", place.thread, tile.m)
+            if_then(b, has_row, lambda: table.write(b, numbers, stream.entries(rows)))
+        else:
+            table.write(b, numbers, stream.entries(rows))
         lds_barrier(b)
         first = self.a_chunks.position(b, place.thread, 0).row
         tabled = TabledRows(b, table, self.a_chunks, stream, first)

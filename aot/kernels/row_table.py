@@ -1,6 +1,6 @@
 """A table in LDS of what is known about each row of the input tile, so that a row is decoded once per workgroup.
 
-Each thread decodes tile_rows / threads rows (at least one; surplus threads repeat rows) and writes their entries; then
+Each thread decodes tile_rows / threads rows, or one if it has a number below tile_rows, and writes their entries; then
 every thread reads the entries of the rows of its chunks.
 """
 
@@ -26,9 +26,8 @@ def own_rows(tile_rows: int, threads: int) -> int:
 
 
 def own_row_numbers(b: Builder, thread: Value, tile_rows: int, threads: int) -> list[Value]:
-    """The rows of the tile that this thread decodes."""
-    first = b.urem_pow2(thread, tile_rows) if threads > tile_rows else thread
-    return [b.add(first, number * threads) for number in range(own_rows(tile_rows, threads))]
+    """The rows of the tile that this thread decodes; behind the tile for surplus threads."""
+    return [b.add(thread, number * threads) for number in range(own_rows(tile_rows, threads))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,9 +86,9 @@ class Builder:
             self._known.pop()
 
     def metadata_node(self, body: str) -> str:
-        """Reference to a metadata node with this body; `{}` in the body is the node itself."""
+        """Reference to a metadata node with this body; `{self}` in the body is the node itself."""
         name = f"!{len(self.metadata)}"
-        self.metadata.append(body.replace("{}", name))
+        self.metadata.append(body.replace("{self}", name))
         return name
 
     def const(self, number: int) -> Value:

@@ -45,8 +45,8 @@ class LdsPool:
 
     def disjoint(self, b: Builder, segments: list[Segment]) -> list[Segment]:
         """The same segments with alias scopes that tell them apart."""
-        domain = b.metadata_node('distinct !{{}, !"lds"}')
-        scopes = [b.metadata_node(f"distinct !{{{{}}, {domain}}}") for _ in segments]
+        domain = b.metadata_node('distinct !{{self}, !"lds"}')
+        scopes = [b.metadata_node(f"distinct !{{{{self}}, {domain}}}") for _ in segments]
         tagged = []
         for index, segment in enumerate(segments):
             others = ", ".join(scope for scope in scopes if scope != scopes[index])

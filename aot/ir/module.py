@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from aot.ir.builder import Builder
 from aot.ir.lds import LdsPool
-from aot.ir.types import GLOBAL_PTR, I32, I64, Type
+from aot.ir.types import CONSTANT_PTR, GLOBAL_PTR, I32, I64, Type
 from aot.ir.values import Value
 from cache_schema.arguments import Argument, ArgumentList
 
@@ -23,9 +23,31 @@ _UNUSED_INPUTS = (
 _KINDS: Mapping[str, Type] = {"ptr": GLOBAL_PTR, "i32": I32, "u32": I32, "i64": I64}
 
 
-def parameters(arguments: ArgumentList) -> dict[str, Value]:
-    """Kernel arguments by name, as SSA values."""
-    return {argument.name: Value(_KINDS[argument.kind], f"%{argument.name}") for argument in arguments.arguments}
+class KernelArguments(Mapping[str, Value]):
+    """Kernel arguments by name, each loaded from the argument segment where it is first used.
+
+    The parameters of the function itself stay unused: they would all be loaded at its entry, and the scalar registers
+    of one branch would be full of what only the other needs.
+    """
+
+    def __init__(self, b: Builder, arguments: ArgumentList) -> None:
+        self.b, self.kinds = b, {argument.name: argument.kind for argument in arguments.arguments}
+        self.offsets = arguments.offsets
+        self._invariant = b.metadata_node("!{}")
+
+    def __getitem__(self, name: str) -> Value:
+        b, type_, offset = self.b, _KINDS[self.kinds[name]], self.offsets[name]
+        intrinsic = "llvm.amdgcn.kernarg.segment.ptr"
+        b.declare(intrinsic, CONSTANT_PTR, "")
+        segment = b.pure(CONSTANT_PTR, f"call align 16 {CONSTANT_PTR} @{intrinsic}()")
+        place = b.pure(CONSTANT_PTR, f"getelementptr inbounds i8, {segment}, i32 {offset}")
+        return b.pure(type_, f"load {type_}, {place}, align {type_.bytes}, !invariant.load {self._invariant}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.kinds)
+
+    def __len__(self) -> int:
+        return len(self.kinds)
 
 
 def render(

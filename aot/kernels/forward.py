@@ -6,7 +6,6 @@ the input seen through the filter, B the weights, which lie along k as they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -98,13 +97,13 @@ class _Forward:
         self.tile = Tile.of(identity)
         self.layout = geometry.lds_of_identity(identity)
         self.arguments = forward_arguments()
-        self.args: Mapping[str, Value] = module.parameters(self.arguments)
         self.a_chunks, self.b_chunks = self._chunks()
         self.swizzle = self._swizzle()
         self.budget = budget.plan(self.tile, self.a_chunks, self.b_chunks, staged=not identity.async_dma)
         self.tabled = budget.is_batched(self.a_chunks)
         self.pool = LdsPool(self._lds_bytes())
         self.b = Builder()
+        self.args = module.KernelArguments(self.b, self.arguments)
 
     def source(self) -> KernelSource:
         """Index maps, prologue, K loop, epilogue."""

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from aot.runtime.float16 import Bits, Reals, half_step, narrow, widen
-from aot.runtime.reference import Reference
+from aot.runtime.reference import F32_BITS, Reference
 
 _U32 = 2.0**-24
 _U64 = 2.0**-53
@@ -83,7 +83,7 @@ def accumulation_error(reference: Reference, parts: int = 0) -> Reals:
         if reference.quantum < -149:
             error = error + reference.terms * _PRODUCT_LOSS
         else:
-            error = np.where(reference.magnitude <= 2.0 ** (24 + reference.quantum), 0.0, error)
+            error = np.where(reference.magnitude <= 2.0 ** (F32_BITS + reference.quantum), 0.0, error)
         return np.where(reference.magnitude + error >= _F32_MAX, np.inf, error)
 
 

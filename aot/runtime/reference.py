@@ -21,15 +21,19 @@ from cache_schema.problem import ConvProblem
 #: Names of the two operands and of the result, in the order of the kernel arguments.
 TENSORS = {"fwd": ("x", "w", "y"), "wgrad": ("dy", "x", "dw"), "dgrad": ("dy", "w", "dx")}
 
+#: Significant bits of f32: integers up to 2**24 and their sums below that are exact.
+F32_BITS = 24
+
 
 @dataclass(frozen=True, slots=True)
 class Reference:
     """Exact results up to float64 rounding.
 
-    `magnitude` is the sum of the absolute terms of each result, `terms` the most terms that any of them has,
-    `quantum` an exponent e such that every term is a multiple of 2**e (None: all terms are zero). `overhang_nan` marks
-    results for which an infinite or NaN weight meets the padding: a kernel that multiplies it by a padded zero gives
-    NaN there, the definition does not; both are right.
+    `magnitude` is the sum of the absolute terms of each result, or one upper bound for all where that is small enough
+    for f32 sums to be exact; `terms` the most terms that any result has, `quantum` an exponent e such that every term
+    is a multiple of 2**e (None: all terms are zero). `overhang_nan` marks results for which an infinite or NaN weight
+    meets the padding: a kernel that multiplies it by a padded zero gives NaN there, the definition does not; both are
+    right.
     """
 
     value: Reals
@@ -74,8 +78,13 @@ def reference(problem: ConvProblem, a: Bits, b: Bits) -> Reference:
     # Infinities and NaNs are data here.
     with np.errstate(all="ignore"):
         value = convolve(problem, left, right)
-        magnitude = convolve(problem, np.abs(left), np.abs(right))
-    return Reference(value, magnitude, reduction_length(problem), quantum, _overhang_nan(problem, left, right))
+        terms = reduction_length(problem)
+        most = terms * np.abs(left).max(initial=0.0) * np.abs(right).max(initial=0.0)
+        if quantum is None or most <= 2.0 ** (F32_BITS + quantum):
+            magnitude: Reals = np.broadcast_to(np.float64(most), value.shape)
+        else:
+            magnitude = convolve(problem, np.abs(left), np.abs(right))
+    return Reference(value, magnitude, terms, quantum, _overhang_nan(problem, left, right))
 
 
 def _span(extent: int, outputs: int, *, tap: int, stride: int, pad: int) -> tuple[slice, slice]:

@@ -3,7 +3,7 @@
 | name | what it reaches |
 |---|---|
 | ragged | partial last tiles in M, N and K, more than one tile in M and N; padding; the general K loop |
-| ragged-nan, ragged-inf | the same with two specials planted: what is masked must not leak |
+| planted-nan, planted-inf | ragged with fewer filters and two specials planted: what is masked must not leak |
 | uniform | channels a multiple of tile_k (the lean K loop), an odd count of K tiles, strides that differ |
 | grouped | three groups, narrow channels, dilation along one axis |
 | even | an even count of K tiles, stride and dilation in both axes, M below one tile |
@@ -93,8 +93,9 @@ def _forward(identity: Identity) -> Iterator[EdgeCase]:
         pad_w=1,
     )
     yield EdgeCase("ragged", ragged, "uniform", repeat=True)
-    yield EdgeCase("ragged-nan", ragged, "nan")
-    yield EdgeCase("ragged-inf", ragged, "inf")
+    planted = replace(ragged, k=_below(identity.tile_n, filters))
+    yield EdgeCase("planted-nan", planted, "nan")
+    yield EdgeCase("planted-inf", planted, "inf")
 
     yield EdgeCase(
         "uniform",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -105,7 +106,9 @@ def _work(entries: tuple[int, ...]) -> list[Verdict]:
 
 
 def _pool(task: Task, jobs: int) -> ProcessPoolExecutor:
-    # Not forked: the parent's heap and threads stay out of the workers.
+    # Not forked: the parent's heap and threads stay out of the workers. They inherit the environment: one thread each
+    # for the reference's matrix products, as there is a worker per core.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(task,))
 

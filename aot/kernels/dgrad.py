@@ -26,13 +26,13 @@ from aot.ir.intrinsics import (
 )
 from aot.ir.lds import LdsPool, Segment
 from aot.ir.values import Value
-from aot.kernels import budget, mainloop
+from aot.kernels import dgrad_budget, mainloop
 from aot.kernels.chunks import ChunkMap
 from aot.kernels.dgrad_arguments import dgrad_arguments
 from aot.kernels.dgrad_output import LatticeOutput, row_table_bytes, store_lattice_direct, store_lattice_shuffled
 from aot.kernels.dgrad_record import SubGemmRecord, folded_record, found_record, tile_of_record
 from aot.kernels.dgrad_streams import CountedTaps, GradientWalk, UniformTaps
-from aot.kernels.dgrad_weights import BatchedWeightLoader, WeightChunks, WeightLoader, WeightStaging
+from aot.kernels.dgrad_weights import BatchedWeightLoader, WeightLoader, WeightStaging
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
 from aot.kernels.forward import CODEGEN_OPTIONS, Place
 from aot.kernels.fragments import ELEM_BYTES, FragmentReader, Fragments, Lane
@@ -82,19 +82,17 @@ class _Dgrad:
         self.tile = tile = Tile.of(identity)
         self.layout = geometry.lds_of_identity(identity)
         self.arguments = dgrad_arguments()
-        self.args: Mapping[str, Value] = module.parameters(self.arguments)
+        self.b = Builder()
+        self.args: Mapping[str, Value] = module.KernelArguments(self.b, self.arguments)
         self.a_chunks = ChunkMap(tile.m, tile.k, tile.threads, identity.vector_size_a)
         b_width = geometry.clamped_width(rows=tile.k, cols=tile.n, threads=tile.threads, request=identity.vector_size_b)
-        b_even = ChunkMap(tile.k, tile.n, tile.threads, b_width)
-        self.b_chunks = WeightChunks(tile.k, tile.n, tile.threads, b_width, not identity.lds_k_outer)
-        self.budget = budget.plan(tile, self.a_chunks, b_even, staged=True)
-        self.a_batched, self.b_batched = budget.is_batched(self.a_chunks), budget.is_batched(b_even)
+        self.budget = dgrad_budget.plan(tile, self.a_chunks, b_width, transposed=not identity.lds_k_outer)
+        self.b_chunks = self.budget.weights
         self.store_width = geometry.store_vector(
             tile_m=tile.m, tile_n=tile.n, threads=tile.threads, request=identity.vector_size_c
         )
         self.output_table = self._output_table()
         self.pool = LdsPool(self._lds_bytes())
-        self.b = Builder()
 
     def source(self) -> KernelSource:
         """Index maps, prologue, K loop, epilogue."""
@@ -159,7 +157,7 @@ class _Dgrad:
 
     def _lds_bytes(self) -> int:
         """LDS of the kernel. A table that the loop reads stands behind the operand tiles."""
-        in_loop = self._operand_bytes + (self.tile.m * ENTRY_BYTES if self.a_batched else 0)
+        in_loop = self._operand_bytes + (self.tile.m * ENTRY_BYTES if self.budget.a_batch else 0)
         in_front = self.tile.m * ENTRY_BYTES if self._has_table else 0
         table = self.output_table
         return max(self.layout.total_bytes, in_loop, in_front, table.start + table.size if table else 0)
@@ -252,7 +250,7 @@ class _Dgrad:
     @property
     def _has_table(self) -> bool:
         """Whether sharing decoded rows saves work; a table that is read in the loop is needed anyway."""
-        return self.a_batched or self.a_chunks.passes > own_rows(self.tile.m, self.tile.threads)
+        return bool(self.budget.a_batch) or self.a_chunks.passes > own_rows(self.tile.m, self.tile.threads)
 
     # --- loop and epilogue -------------------------------------------------------------------------------------------
 
@@ -264,12 +262,12 @@ class _Dgrad:
         if not self._has_table:
             return [stream.localised(entry) for entry in entries]
         # A table that only the prologue reads may stand where the operand tiles will be.
-        start = self._operand_bytes if self.a_batched else 0
+        start = self._operand_bytes if self.budget.a_batch else 0
         table = RowTable(Segment(start, self.tile.m * ENTRY_BYTES), stream.words)
         table.write(b, numbers, entries)
         lds_barrier(b)
         tabled = TabledRows(b, table, self.a_chunks, stream, self.a_chunks.position(b, place.thread, 0).row)
-        if self.a_batched:
+        if self.budget.a_batch:
             return tabled
         own = tabled.entries(tabled.start(), self.a_chunks.passes)
         lds_barrier(b)
@@ -285,7 +283,7 @@ class _Dgrad:
         phase: Multiply,
     ) -> list[Value]:
         """The K loop of this pipeline."""
-        b, tile, limit = self.b, self.tile, budget.batch_limit(self.tile.threads)
+        b, tile, choices = self.b, self.tile, self.budget
         tiles = b.udiv_pow2(b.add(record["gemm_k"], tile.k - 1), tile.k)
         a_staging = Staging.prepare(b, self.a_chunks, place.thread, self.layout.a_row_elems)
         b_staging = WeightStaging.prepare(b, self.b_chunks, place.thread, self.layout.b_row_elems)
@@ -293,9 +291,10 @@ class _Dgrad:
         if isinstance(a_rows, list):
             gradients = RegisterLoader(a_staging, a_rows)
         else:
-            gradients = BatchedLoader(a_staging, a_rows, limit)
-        weights = BatchedWeightLoader(b_staging, limit) if self.b_batched else WeightLoader(b_staging)
-        prefetches = self.identity.pipeline != "mem" and self.budget.prefetches
+            assert choices.a_batch is not None
+            gradients = BatchedLoader(a_staging, a_rows, choices.a_batch)
+        weights = BatchedWeightLoader(b_staging, choices.b_batch) if choices.b_batch else WeightLoader(b_staging)
+        prefetches = self.identity.pipeline != "mem" and choices.prefetches
         schedule = mainloop.prefetched if prefetches else mainloop.single_buffer
         return schedule(b, stream, tiles, Loads(gradients, weights), buffers, phase)
 

@@ -33,8 +33,8 @@ class WeightChunks:
     """How threads share a tile of `rows` (k) x `cols` (n). All extents are powers of two.
 
     The threads form `row_groups` x `col_lanes`; a thread has `run` neighbouring rows and a chunk of them every
-    `col_lanes` chunks. With `transposed`, lanes of a wave spread along k, so that their LDS writes fall into different
-    banks.
+    `col_lanes` chunks; it has at most `most_rows` where the shape allows. With `transposed`, lanes of a wave spread
+    along k, so that their LDS writes fall into different banks.
     """
 
     rows: int
@@ -42,6 +42,7 @@ class WeightChunks:
     threads: int
     vec: int
     transposed: bool
+    most_rows: int = MAX_ROWS
 
     def __post_init__(self) -> None:
         assert geometry.loads_evenly(rows=self.rows, cols=self.cols, threads=self.threads, vec=self.vec)
@@ -52,7 +53,7 @@ class WeightChunks:
     def col_lanes(self) -> int:
         """Threads along one row."""
         least = max(1, self.threads // self.rows)
-        most = min(self.cols // self.vec, MAX_ROWS * self.threads // self.rows, self.threads)
+        most = max(least, min(self.cols // self.vec, self.most_rows * self.threads // self.rows, self.threads))
         wanted = most if self.transposed else LINE_BYTES // (self.vec * ELEM_BYTES)
         return min(max(wanted, least), most)
 

@@ -74,6 +74,17 @@ def build(request: BuildRequest, progress: Progress | None = None, stop: StopFla
         progress.close()
 
 
+def provenance_of(request: BuildRequest) -> dict[str, Any]:
+    """What made a file, as it stands in the file: equal for every machine, path and time."""
+    toolchain = {
+        "llvm": request.toolchain.llvm_version,
+        "flavor": request.toolchain.flavor,
+        "linker": request.toolchain.linker_version,
+        "compiler_digest": request.toolchain.compiler_digest,
+    }
+    return {**request.provenance, "sources": sources_digest(), "toolchain": toolchain}
+
+
 class _Build:
     """One cache file on its way."""
 
@@ -84,17 +95,7 @@ class _Build:
         name = f"{request.scope.arch}-{dtype}" + (f"-{shard[0]}of{shard[1]}" if shard else "")
         self._path = request.out / f"{name}{SUFFIX}"
         self._folder = request.out / f".build-{name}"
-        toolchain = request.toolchain
-        self._provenance = {
-            **request.provenance,
-            "sources": sources_digest(),
-            "toolchain": {
-                "llvm": toolchain.llvm_version,
-                "flavor": toolchain.flavor,
-                "linker": toolchain.linker_version,
-                "compiler_digest": toolchain.compiler_digest,
-            },
-        }
+        self._provenance = provenance_of(request)
         self._summary = CacheSummary(request.scope.arch, dtype, self._path, workers=pool.size)
 
     def run(self) -> CacheSummary:

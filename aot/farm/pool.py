@@ -141,7 +141,7 @@ class Pool:
                 return
             worker.rows.extend(rows)
             worker.busy = True
-            worker.deadline = time.monotonic() + self._time_limit
+            worker.deadline = time.monotonic() + _START_SECONDS + self._time_limit
             worker.connection.send(("run", work.function, work.payload_of(rows)))
 
     def _receive(self, worker: _Worker, queue: _Queue, listener: Listener) -> None:
@@ -150,6 +150,8 @@ class Pool:
             match message:
                 case ("claim", row, value):
                     worker.connection.send(listener.on_claim(row, value))
+                case ("begun",):
+                    worker.deadline = time.monotonic() + self._time_limit
                 case ("result", row, value):
                     worker.rows.popleft()
                     worker.deadline = time.monotonic() + self._time_limit

@@ -5,7 +5,7 @@ A unit function takes (payload, claim) and yields exactly one (row, value) for e
 may call claim(row, value), which asks the parent and returns its yes or no. Messages:
 
     parent -> worker: search path (JSON bytes), then ("run", function, payload) and one bool per claim
-    worker -> parent: ("ready",) . ("claim", row, value) . ("result", row, value) . ("raised", text) .
+    worker -> parent: ("ready",) . ("begun",) . ("claim", row, value) . ("result", row, value) . ("raised", text) .
                       ("done", resident_bytes) . ("broken", text)
 """
 
@@ -43,6 +43,7 @@ def main(arguments: list[str]) -> None:
             except Exception as error:  # the function cannot be imported here: no kernel is to blame
                 connection.send(("broken", f"{type(error).__name__}: {error}"))
                 return
+            connection.send(("begun",))  # whatever had to be imported for the function is there
             _run(connection, function, payload)
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return  # the parent is gone

@@ -254,6 +254,26 @@ def test_an_emitter_that_contradicts_itself_is_caught(make: Make, behaviour: Beh
     assert list(summary.failures.values()) == ["emission: the emitter contradicts itself"]
 
 
+def test_code_in_the_working_store_outlives_changed_sources(make: Make, behaviour: Behaviour) -> None:
+    """A build is stopped and the emitter edited without effect on the IR: all is emitted, no key is compiled twice."""
+    stop = StopFlag()
+
+    class StopHalfWay(Silent):
+        def advance(self, done: int, counts: Counts) -> None:  # noqa: ARG002
+            if done >= LIMIT // 2:
+                stop.set()
+
+    with pytest.raises(BuildInterruptedError):
+        build(make(act=replace(behaviour, seconds=0.02)), StopHalfWay(), stop)
+    before = set(logged(behaviour, "compile"))
+    behaviour.log.unlink()
+    summary = _one(make(provenance={"emitter": "edited"}))
+    assert len(logged(behaviour, "emit")) == LIMIT
+    assert len(before & set(logged(behaviour, "compile"))) <= 2  # what two workers were on
+    assert summary.reused >= LIMIT // 2 - 2
+    assert summary.cache.read_bytes() == _one(make("fresh", provenance={"emitter": "edited"})).cache.read_bytes()
+
+
 def test_nothing_built_is_an_error(make: Make, behaviour: Behaviour) -> None:
     """When every kernel fails there is no file, and the error names the first reason."""
     broken = replace(behaviour, faults={"": "codegen"})

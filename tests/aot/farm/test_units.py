@@ -1,0 +1,89 @@
+"""The unit on real kernels: what it gives without any farm around it."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import pytest
+
+from aot.farm.results import Chunk, Compiled, Emission, Failure
+from aot.farm.selection import GridScope, select
+from aot.farm.units import build_chunk
+from aot.toolchain import Toolchain, find_toolchain, read_code_object, symbol_of
+from cache_schema.identity import Identity
+from cache_schema.table import IdentityTable
+
+
+@pytest.fixture(scope="module")
+def toolchain() -> Toolchain:
+    return find_toolchain()
+
+
+@pytest.fixture(scope="module")
+def identity() -> Identity:
+    """A small kernel with a direct-to-LDS loop, whose load widths do not change the code."""
+    table = select(GridScope("gfx950", ("fwd",)), "bf16").table
+    rows = table.equals("async_dma", True) & (table.wide("tile_m") == 64) & (table.wide("tile_n") == 64)
+    rows &= (table.wide("vector_size_a") == 8) & (table.wide("vector_size_c") == 8) & (table.wide("tile_k") == 64)
+    return table.take(rows).row(0)
+
+
+def _chunk(toolchain: Toolchain, *identities: Identity) -> Chunk:
+    return Chunk(tuple(range(100, 100 + len(identities))), IdentityTable.from_identities(identities), toolchain)
+
+
+def test_a_kernel_with_its_facts(toolchain: Toolchain, identity: Identity) -> None:
+    """The symbol follows from the key, and block size and argument bytes are those that the code object declares."""
+    ((row, result),) = build_chunk(_chunk(toolchain, identity))
+    assert row == 100
+    assert isinstance(result.made, Compiled)
+    assert result.emission is not None
+    described = read_code_object(result.made.code)
+    assert described.symbol == symbol_of(result.emission.key.hex())
+    assert described.max_flat_workgroup_size == result.emission.block_size
+    assert described.kernarg_bytes >= result.emission.arguments.size
+    assert result.made.facts.lds_bytes == described.lds_bytes > 0
+    assert all(seconds >= 0 for seconds in result.seconds.values())
+    assert min(result.seconds[stage] for stage in ("emission", "codegen", "link", "read")) > 0
+
+
+def test_it_is_a_pure_function_of_data(toolchain: Toolchain, identity: Identity) -> None:
+    """Chunk and results survive pickling, and two calls give the same bytes."""
+    chunk = _chunk(toolchain, identity)
+    first = list(build_chunk(chunk))
+    second = list(build_chunk(pickle.loads(pickle.dumps(chunk))))  # noqa: S301 - our own data
+    assert [result.made for _, result in pickle.loads(pickle.dumps(first))] == [result.made for _, result in second]  # noqa: S301
+
+
+def test_aliases_are_compiled_once(toolchain: Toolchain, identity: Identity) -> None:
+    """On its own, a chunk compiles a key for the first row that has it and leaves the others to that."""
+    aliases = [replace(identity, vector_size_a=width, vector_size_b=width) for width in (8, 4, 2, 1)]
+    results = [result for _, result in build_chunk(_chunk(toolchain, *aliases))]
+    assert len({result.emission.key for result in results if result.emission}) == 1
+    assert [result.made is None for result in results] == [False, True, True, True]
+
+
+def test_a_refused_claim_is_not_compiled(toolchain: Toolchain, identity: Identity) -> None:
+    """Whoever decides about claims sees the row and the key, and a no leaves the emission as the result."""
+    seen: list[tuple[int, Emission]] = []
+
+    def refuse(row: int, emission: Emission) -> bool:
+        seen.append((row, emission))
+        return False
+
+    ((row, result),) = build_chunk(_chunk(toolchain, identity), refuse)
+    assert result.made is None
+    assert seen == [(row, result.emission)]
+    assert result.seconds["codegen"] == 0
+
+
+def test_a_failure_is_a_result(toolchain: Toolchain, identity: Identity) -> None:
+    """What cannot be emitted fails with its stage and one line, and the rest of the chunk goes on."""
+    impossible = replace(identity, direction="fwd", algorithm="no_such_algorithm")
+    results = [result for _, result in build_chunk(_chunk(toolchain, impossible, identity))]
+    assert isinstance(results[0].made, Failure)
+    assert results[0].made.stage == "emission"
+    assert "no_such_algorithm" in results[0].made.message
+    assert "\n" not in results[0].made.message
+    assert isinstance(results[1].made, Compiled)

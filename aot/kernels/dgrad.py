@@ -52,6 +52,11 @@ from grids.targets import target
 Stream = UniformTaps | CountedTaps
 
 
+def opaque(b: Builder, value: Value) -> Value:
+    """The same 32-bit lane value under a name that expressions in front of this point do not share."""
+    return b.effect(value.type, f'call {value.type} asm "", "=v,0"({value})')
+
+
 class UnsupportedError(RequestError):
     """An identity that the backward-data builder has no code for."""
 
@@ -97,9 +102,8 @@ class _Dgrad:
     def source(self) -> KernelSource:
         """Index maps, prologue, K loop, epilogue."""
         b, identity = self.b, self.identity
-        lane = self._lane()
-        record = folded_record(b, self.args) if self.folded else found_record(b, self.flavor, self.args, lane)
-        place = self._place(lane, record)
+        record = self._record()
+        place = self._place(record)
         buffers = Buffers(
             self.pool.segment(0, self.layout.a_bytes), self.pool.segment(self.layout.a_bytes, self.layout.b_bytes)
         )
@@ -122,7 +126,7 @@ class _Dgrad:
             accumulators = loop(CountedTaps)
         if identity.pipeline == "compv4":
             set_priority(b, 0)
-        self._store(place, record, self._pinned(accumulators))
+        self._store(self._place_anew(place), record, self._pinned(accumulators))
         return KernelSource(
             ir=module.render(
                 b,
@@ -164,27 +168,40 @@ class _Dgrad:
 
     # --- index maps --------------------------------------------------------------------------------------------------
 
-    def _lane(self) -> Value:
-        """Number of the thread in its wave."""
-        thread = workitem_id_x(self.b, self.tile.threads)
-        wave_size = self.identity.wave_size
-        return self.b.urem_pow2(thread, wave_size) if self.tile.threads > wave_size else thread
+    def _record(self) -> SubGemmRecord:
+        """The sub-GEMM of this workgroup."""
+        b, wave_size = self.b, self.identity.wave_size
+        if self.folded:
+            return folded_record(b, self.args)
+        thread = workitem_id_x(b, self.tile.threads)
+        return found_record(b, self.flavor, self.args, b.urem_pow2(thread, wave_size))
 
-    def _place(self, lane: Value, record: SubGemmRecord) -> Place:
-        """Waves are numbered along n first. Workgroups: tiles of all records along x, groups along y."""
-        b, tile, wave_size = self.b, self.tile, self.identity.wave_size
-        thread = workitem_id_x(b, tile.threads)
-        wave = readfirstlane(b, b.udiv_pow2(thread, wave_size)) if tile.threads > wave_size else b.const(0)
+    def _place(self, record: SubGemmRecord) -> Place:
+        """Workgroups: tiles of all records along x, groups along y."""
+        b, tile = self.b, self.tile
         m_tile, n_tile = tile_of_record(b, self.args, record)
+        thread = workitem_id_x(b, tile.threads)
+        return self._threads_place(thread, b.mul(m_tile, tile.m), b.mul(n_tile, tile.n), workgroup_id(b, "y"))
+
+    def _place_anew(self, place: Place) -> Place:
+        """The same place, worked out again, so that only the thread number has to be kept through the K loop."""
+        thread = opaque(self.b, place.thread)
+        return self._threads_place(thread, place.first_m, place.first_n, place.group)
+
+    def _threads_place(self, thread: Value, first_m: Value, first_n: Value, group: Value) -> Place:
+        """Waves are numbered along n first."""
+        b, tile, wave_size = self.b, self.tile, self.identity.wave_size
+        many = tile.threads > wave_size
+        wave = readfirstlane(b, b.udiv_pow2(thread, wave_size)) if many else b.const(0)
         return Place(
             thread=thread,
             wave=wave,
-            lane=Lane.of(b, lane, tile.atom.edge),
+            lane=Lane.of(b, b.urem_pow2(thread, wave_size) if many else thread, tile.atom.edge),
             wave_m=b.mul(b.udiv_pow2(wave, tile.warp_n), tile.m // tile.warp_m),
             wave_n=b.mul(b.urem_pow2(wave, tile.warp_n), tile.n // tile.warp_n),
-            first_m=b.mul(m_tile, tile.m),
-            first_n=b.mul(n_tile, tile.n),
-            group=workgroup_id(b, "y"),
+            first_m=first_m,
+            first_n=first_n,
+            group=group,
         )
 
     def _multiply(self, place: Place) -> Multiply:

@@ -11,6 +11,8 @@ from aot.kernels.tile import Tile
 
 #: Registers of a row of A, and of the counter of a row of B.
 ENTRY, COUNTER = 3, 3
+#: Lane addresses, counters of the column of A, temporaries; what waits for the end of the loop.
+OVERHEAD = 40
 #: Chunks of A per batch where rows are read from the table in the loop to save registers.
 LEAN_BATCH = 4
 
@@ -35,7 +37,7 @@ def plan(tile: Tile, a: ChunkMap, b_vec: int, *, transposed: bool) -> GradientBu
     b_batch = limit if budget.is_batched(even) else None
     share = budget.REGISTER_FILE // -(-tile.threads // budget.THREADS_PER_SIMD_WAVE)
     room = min(budget.ORDINARY, share - tile.atom.accumulator.lanes * tile.fragments_m * tile.fragments_n)
-    fixed = budget.OVERHEAD + (tile.fragments_m + tile.fragments_n) * tile.atom.operand.bytes // 4
+    fixed = OVERHEAD + (tile.fragments_m + tile.fragments_n) * tile.atom.operand.bytes // 4
     rows = 0 if a_batch else ENTRY * a.passes
 
     def weights(most: int) -> WeightChunks:
@@ -45,6 +47,6 @@ def plan(tile: Tile, a: ChunkMap, b_vec: int, *, transposed: bool) -> GradientBu
     if fixed + rows + COUNTER * chunks.run <= room:
         return GradientBudget(usual.accumulates_in_agprs, usual.prefetches, chunks, a_batch, b_batch)
     chunks = weights(1)
-    if fixed + rows + COUNTER * chunks.run > room and a.passes > 1:
+    if fixed + rows + COUNTER * chunks.run > room:
         a_batch = min(a_batch or a.passes, LEAN_BATCH)
     return GradientBudget(usual.accumulates_in_agprs, usual.prefetches and a_batch is None, chunks, a_batch, b_batch)

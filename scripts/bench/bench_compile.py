@@ -4,7 +4,8 @@
 
 Every way compiles the same forward kernels, spread over the grid, and is charged the CPU time of this process and of
 those it starts, so that a busy machine does not matter. Ways that are ours start from an identity (emission and content
-key included); the clang process gets ready IR, with its whole -O3 pipeline and with code generation only.
+key included); the clang process gets ready IR: with its whole -O3 pipeline and nothing else, as one would call it, then
+with what we found out about options and passes.
 `--triton` names an interpreter of an environment with Triton (`pip install triton`), which compiles implicit-GEMM
 convolutions at common tiles from source (`triton_convolution.py` beside this file).
 """
@@ -50,6 +51,7 @@ class Way:
     linker: Callable[[Toolchain, bytes], bytes]
     passes: str = ""
     is_ours: bool = True
+    has_options: bool = True
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
     engines: dict[tuple[str, ...], Engine] = field(default_factory=dict)
 
@@ -66,7 +68,7 @@ class Way:
             source = emit(identity, self.toolchain.flavor)
         ir = with_symbol(source.ir, symbol_of(content_key(source, self.toolchain, identity.arch)))
         emitted = cpu_seconds()
-        engine = self.engine(identity.arch, source.codegen_options)
+        engine = self.engine(identity.arch, source.codegen_options if self.has_options else ())
         before = stage_times(engine)
         obj = engine.compile(ir, self.passes or source.passes)
         compiled = cpu_seconds()
@@ -88,7 +90,8 @@ def ways(system: Toolchain, python_only: Toolchain) -> list[Way]:
     """The reference first."""
     clang = find_toolchain(f"{system.name}@clang")
     return [
-        Way("clang -O3 process + ld.lld", clang, link_with_lld, O3, is_ours=False),
+        Way("clang -O3 process + ld.lld", clang, link_with_lld, O3, is_ours=False, has_options=False),
+        Way("... with our codegen options", clang, link_with_lld, O3, is_ours=False),
         Way("clang process, codegen only + ld.lld", clang, link_with_lld, is_ours=False),
         Way("llvmlite O3 + ld.lld", python_only, link_with_lld, O3),
         Way("llvmlite, codegen only + own link", python_only, link),

@@ -17,45 +17,53 @@ THREADS_PER_SIMD_WAVE = 256
 A_ENTRY, B_ENTRY = 3, 1
 #: Lane addresses, counters of the general loop, temporaries.
 OVERHEAD = 32
+#: Chunks per batch where registers are short.
+LEAN_BATCH = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Decisions of one kernel."""
+    """Decisions of one kernel. A batch of None keeps an entry per chunk of the operand in registers."""
 
     accumulates_in_agprs: bool
     prefetches: bool
+    a_batch: int | None
+    b_batch: int | None
 
 
 def batch_limit(threads: int) -> int:
-    """Chunks of a thread and operand that are kept in registers; a batch when there are more."""
+    """Chunks of a thread and operand that may be kept in registers; a batch when there are more."""
     return min(16, 4096 // threads)
 
 
 def is_batched(chunks: ChunkMap) -> bool:
-    """Whether a thread loads the tile in batches."""
+    """Whether a thread has too many chunks to keep them in registers, whatever else the kernel needs."""
     return chunks.passes > batch_limit(chunks.threads)
 
 
 def plan(tile: Tile, a: ChunkMap, b: ChunkMap, *, staged: bool) -> Budget:
-    """Estimate registers; `staged` says that loads pass through registers."""
+    """The first choice that fits, from fast to lean; `staged` says that loads pass through registers."""
     share = REGISTER_FILE // -(-tile.threads // THREADS_PER_SIMD_WAVE)
     accumulators = tile.atom.accumulator.lanes * tile.fragments_m * tile.fragments_n
-    needed = OVERHEAD + (tile.fragments_m + tile.fragments_n) * tile.atom.operand.bytes // 4
-    staging, batched = 0, False
-    for chunks, entry in ((a, A_ENTRY), (b, B_ENTRY)):
-        if is_batched(chunks):
-            batched = True
-            continue
-        needed += chunks.passes * entry
-        staging += chunks.passes * max(1, chunks.vec // 2) * staged
+    fixed = OVERHEAD + (tile.fragments_m + tile.fragments_n) * tile.atom.operand.bytes // 4
+    staging = sum(chunks.passes * max(1, chunks.vec // 2) for chunks in (a, b)) * staged
+    a_batch, b_batch = (batch_limit(tile.threads) // 2 if is_batched(chunks) else None for chunks in (a, b))
 
-    def fits(in_agprs: bool, prefetching: bool) -> bool:
-        room = min(ORDINARY, share - accumulators) if in_agprs else min(ORDINARY, share) - accumulators
-        return needed + staging * prefetching <= room
+    def fits(choice: Budget) -> bool:
+        entries = A_ENTRY * (choice.a_batch or a.passes) + B_ENTRY * (choice.b_batch or b.passes)
+        room = (
+            min(ORDINARY, share - accumulators) if choice.accumulates_in_agprs else min(ORDINARY, share) - accumulators
+        )
+        return fixed + entries + staging * choice.prefetches <= room
 
-    choices = [(in_agprs, not batched) for in_agprs in (False, True)] + [(False, False), (True, False)]
-    for in_agprs, prefetching in choices:
-        if fits(in_agprs, prefetching):
-            return Budget(in_agprs, prefetching)
-    return Budget(accumulators > ORDINARY // 2, False)
+    choices = [
+        Budget(in_agprs, prefetches, a_batch, b_batch)
+        for prefetches in ((True, False) if a_batch is None and b_batch is None else (False,))
+        for in_agprs in (False, True)
+    ]
+    lean = [
+        Budget(in_agprs, False, min(a_batch or a.passes, LEAN_BATCH), lean_b)
+        for lean_b in (b_batch, min(b_batch or b.passes, LEAN_BATCH))
+        for in_agprs in (False, True)
+    ]
+    return next((choice for choice in choices + lean if fits(choice)), lean[-1 if accumulators > ORDINARY // 2 else -2])

@@ -100,7 +100,7 @@ class _Forward:
         self.a_chunks, self.b_chunks = self._chunks()
         self.swizzle = self._swizzle()
         self.budget = budget.plan(self.tile, self.a_chunks, self.b_chunks, staged=not identity.async_dma)
-        self.tabled = budget.is_batched(self.a_chunks)
+        self.tabled = self.budget.a_batch is not None
         self.pool = LdsPool(self._lds_bytes())
         self.b = Builder()
         self.args = module.KernelArguments(self.b, self.arguments)
@@ -284,25 +284,25 @@ class _Forward:
     ) -> list[Value]:
         """The K loop of this pipeline."""
         b, identity, layout, tiles = self.b, self.identity, self.layout, self.args["k_tiles"]
-        batch = budget.batch_limit(self.tile.threads)
-        many = budget.is_batched(self.b_chunks)
+        many = self.budget.b_batch is not None
         b_rows = weights if many else weights.entries(weights.start(), self.b_chunks.passes)
-        sides = ((self.a_chunks, a_rows, layout.a_row_elems), (self.b_chunks, b_rows, layout.b_row_elems))
+        sides = (
+            (self.a_chunks, a_rows, layout.a_row_elems, self.budget.a_batch),
+            (self.b_chunks, b_rows, layout.b_row_elems, self.budget.b_batch),
+        )
         if identity.async_dma:
             direct = []
-            for chunks, rows, _ in sides:
+            for chunks, rows, _, batch in sides:
                 wave_bytes = b.mul(place.wave, identity.wave_size * chunks.vec * ELEM_BYTES)
-                if isinstance(rows, list):
-                    direct.append(DirectLoader(chunks, wave_bytes, rows, None, batch))
-                else:
-                    direct.append(DirectLoader(chunks, wave_bytes, [], rows, batch))
+                direct.append(DirectLoader(chunks, wave_bytes, rows, batch))
             return mainloop.direct(b, stream, tiles, (direct[0], direct[1]), buffers, phase)
         staged: list[RegisterLoader | BatchedLoader] = []
-        for chunks, rows, row_elems in sides:
+        for chunks, rows, row_elems, batch in sides:
             staging = Staging.prepare(b, chunks, place.thread, row_elems)
             if isinstance(rows, list):
                 staged.append(RegisterLoader(staging, rows))
             else:
+                assert batch is not None
                 staged.append(BatchedLoader(staging, rows, batch))
         loads = Loads(staged[0], staged[1])
         prefetches = identity.pipeline != "mem" and self.budget.prefetches

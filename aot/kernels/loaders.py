@@ -126,24 +126,25 @@ class BatchedLoader:
 class DirectLoader:
     """Chunks go straight to LDS, in thread order. `wave_bytes` is the scalar place of the wave's first chunk.
 
-    Either all entries are at hand, or `rows` gives them batch by batch.
+    `rows` are the entries of all chunks, or give them `batch` at a time.
     """
 
-    def __init__(self, chunks: ChunkMap, wave_bytes: Value, entries: Sequence[Entry], rows: RowSet | None, batch: int):
-        self.chunks, self.wave_bytes, self.entries, self.rows, self.batch = chunks, wave_bytes, entries, rows, batch
+    def __init__(self, chunks: ChunkMap, wave_bytes: Value, rows: list[Entry] | RowSet, batch: int | None) -> None:
+        self.chunks, self.wave_bytes, self.rows, self.batch = chunks, wave_bytes, rows, batch
 
     def issue(self, b: Builder, view: View, segment: Segment) -> None:
         """Issue all loads of the tile."""
-        if self.rows is None:
-            self._issue(b, view, self.entries, segment, self.wave_bytes)
+        rows, batch = self.rows, self.batch
+        if isinstance(rows, list):
+            self._issue(b, view, rows, segment, self.wave_bytes)
             return
-        rows = self.rows
+        assert batch is not None
 
         def one(place: Value, state: Sequence[Value]) -> Value:
-            self._issue(b, view, rows.entries(state, self.batch), segment, place)
-            return b.add(place, self.batch * self._pass_bytes)
+            self._issue(b, view, rows.entries(state, batch), segment, place)
+            return b.add(place, batch * self._pass_bytes)
 
-        for_batches(b, self.chunks, rows, self.batch, self.wave_bytes, one)
+        for_batches(b, self.chunks, rows, batch, self.wave_bytes, one)
 
     @property
     def _pass_bytes(self) -> int:

@@ -77,10 +77,12 @@ class EvenRows:
     def entries(self, state: Sequence[Value], count: int) -> list[Entry]:
         b, (offset, left) = self.b, state
         step = self.chunks.rows_per_pass
+        # Negative from the first row behind the group on: its sign puts the offset out of bounds without a comparison.
+        behind = b.sub(b.sub(left, 1), self.first_row)
         entries: list[Entry] = []
         for number in range(count):
-            inside = b.icmp("slt", self.first_row, b.sub(left, number * step))
-            entries.append((b.select(inside, offset, OUT_OF_BOUNDS),))
+            sign = b.and_(b.sub(behind, number * step), OUT_OF_BOUNDS)
+            entries.append((b.or_(sign, offset),))
             offset = b.add(offset, b.mul(self.row_bytes, step))
         return entries
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from aot.verification.problem_file import VERIFY
 from aot.verification.session import VerifyRequest, VerifySummary, evidence_path, verify
 from cache_schema.cache_reader import Cache
 from cache_schema.errors import RequestError
+
+LINE_SECONDS = 30.0
 
 
 @click.command("verify")
@@ -82,7 +85,7 @@ def command(
     request = VerifyRequest(
         Path(path), identities, sample, _shard(shard), cases, file, engine, seed, admit(jobs, allowance()).workers, kept
     )
-    with _Bar(as_json) as bar:
+    with _Progress(as_json) as bar:
         summary = verify(request, bar.watch)
     for failure in summary.failures:
         failure["reproduce"] = _reproduce(path, failure, engine)
@@ -93,13 +96,15 @@ def command(
     return errors.OK if summary.delivered else errors.NOT_DELIVERED
 
 
-class _Bar:
-    """A bar on a terminal, nothing anywhere else."""
+class _Progress:
+    """A bar on a terminal, a line now and then anywhere else, nothing with --json."""
 
     def __init__(self, silent: bool) -> None:
-        self._bar: tqdm[Any] = tqdm(desc="verify", unit="kernel", disable=silent or not sys.stderr.isatty())
+        self._lines = not silent and not sys.stderr.isatty()
+        self._bar: tqdm[Any] = tqdm(desc="verify", unit="kernel", disable=silent or self._lines, dynamic_ncols=True)
+        self._last = time.monotonic()
 
-    def __enter__(self) -> _Bar:
+    def __enter__(self) -> _Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -107,9 +112,13 @@ class _Bar:
 
     def watch(self, left: int, summary: VerifySummary) -> None:
         done = summary.right + summary.wrong + summary.error
+        state = f"{summary.wrong} wrong, {summary.error} errors"
         self._bar.total = done + left
-        self._bar.set_postfix_str(f"{summary.wrong} wrong, {summary.error} errors", refresh=False)
+        self._bar.set_postfix_str(state, refresh=False)
         self._bar.update(done - self._bar.n)
+        if self._lines and time.monotonic() - self._last >= LINE_SECONDS:
+            self._last = time.monotonic()
+            click.echo(f"verify: {done}/{done + left}, {state}, {summary.seconds:.0f} s", err=True)
 
 
 def _shard(text: str) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
     file    = header verdict*            one JSON object per line
     header  = {format, cache, arch, dtype, emulator, engine, seed, problems}
-                cache: the seal of the cache file; emulator: the version of the emulator; problems: "edges", or the
+                cache: the seal of the cache file; emulator: the version of the emulator; problems: "edges/N", or the
                 SHA-256 of the problem file
     verdict = {digest, label, code_object, verdict, message, cases: [case], failing?}
                 verdict: right, wrong (a result or a fault of the kernel), error (could not be run); failing: problem,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -98,6 +99,8 @@ class _Worker:
 
 
 def _start_worker(task: Task) -> None:
+    # Ctrl-C is for the parent, which keeps what is proven.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _Worker.task, _Worker.cache = task, Cache.open(task.cache)
 
 

@@ -54,6 +54,7 @@ def instructions(code: bytes, arch: str) -> list[Instruction]:
         [tool("llvm-objdump"), "-d", f"--mcpu={arch}", "-"], input=code, capture_output=True, check=True
     )
     section = ELFFile(io.BytesIO(code)).get_section_by_name(".text")
+    assert section is not None
     delta = section["sh_offset"] - section["sh_addr"]
     found = []
     for match in _LINE.finditer(done.stdout.decode()):

@@ -94,7 +94,16 @@ def memory_cases_of_table() -> tuple[MemoryCase, ...]:
 
 
 @cache
+def judged_by_pseudocode() -> frozenset[str]:
+    """Mnemonics with at least one case."""
+    names = {case.operation.mnemonic for case in vector_cases()}
+    names |= {case.operation.mnemonic for case in scalar_cases()}
+    return frozenset(names | {case.operation.mnemonic for case in memory_cases_of_table()})
+
+
+@cache
 def assembles(arch: str) -> frozenset[str]:
     """Keys of the cases that the assembler accepts for an architecture."""
-    texts = {case.lane.key: case.lane.text.split("\n")[0] for case in (*vector_cases(), *memory_cases_of_table())}
+    lanes = [case.lane for case in vector_cases()] + [case.lane for case in memory_cases_of_table()]
+    texts = {lane.key: lane.text.split("\n")[0] for lane in lanes}
     return frozenset(key for key, good in zip(texts, accepted(arch, list(texts.values())), strict=True) if good)

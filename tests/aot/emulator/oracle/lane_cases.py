@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tests.aot.emulator.oracle import floats, operand_pools, pcode_run
+from tests.aot.emulator.oracle import floats, operand_pools, pcode_run, pcode_values
 from tests.aot.emulator.oracle.machine import LANES, MASK_IN, MASK_OUT, LaneCase, Words, register
 from tests.aot.emulator.oracle.pcode_table import Operation
 
@@ -222,35 +222,35 @@ def evaluate(case: PcodeCase, values: list[int], old: int, carry: int, lane: int
     """D0 and the mask bit of one lane by the pseudocode."""
     modifiers = case.modifiers
     kinds = case.source_kinds
-    environment: pcode_run.Environment = {
-        f"S{i}": pcode_run.Cell(32 * case.lane.sources[i], modify(value, kinds[i], i, case))
+    environment: pcode_values.Environment = {
+        f"S{i}": pcode_values.Cell(32 * case.lane.sources[i], modify(value, kinds[i], i, case))
         for i, value in enumerate(values)
     }
-    destination = pcode_run.Cell(64 if case.lane.result == 0 else 32 * case.lane.result, old)
-    mask = pcode_run.Cell(64, carry << lane)
+    destination = pcode_values.Cell(64 if case.lane.result == 0 else 32 * case.lane.result, old)
+    mask = pcode_values.Cell(64, carry << lane)
     environment |= {
         "D0": destination,
         "D": destination,
-        "D1": pcode_run.Cell(1),
+        "D1": pcode_values.Cell(1),
         "VCC": mask,
-        "EXEC": pcode_run.Cell(64, (1 << 64) - 1),
-        "laneId": pcode_run.integer("i", 32, lane),
-        "OPSEL": pcode_run.integer("u", 4, 0),
-        "ROUND_MODE": pcode_run.integer("u", 2, 0),
-        "WAVE_MODE.IEEE": pcode_run.integer("u", 1, 1),
-        "INST.OMOD": pcode_run.integer("u", 2, modifiers.bitop3 >> 6),
-        "INST.ABS": pcode_run.integer("u", 3, modifiers.bitop3 >> 3 & 7),
-        "INST.NEG": pcode_run.integer("u", 3, modifiers.bitop3 & 7),
+        "EXEC": pcode_values.Cell(64, (1 << 64) - 1),
+        "laneId": pcode_values.integer("i", 32, lane),
+        "OPSEL": pcode_values.integer("u", 4, 0),
+        "ROUND_MODE": pcode_values.integer("u", 2, 0),
+        "WAVE_MODE.IEEE": pcode_values.integer("u", 1, 1),
+        "INST.OMOD": pcode_values.integer("u", 2, modifiers.bitop3 >> 6),
+        "INST.ABS": pcode_values.integer("u", 3, modifiers.bitop3 >> 3 & 7),
+        "INST.NEG": pcode_values.integer("u", 3, modifiers.bitop3 & 7),
     }
     pcode_run.run(case.operation.text, environment)
     result = environment["D0"]
-    assert isinstance(result, pcode_run.Cell)
+    assert isinstance(result, pcode_values.Cell)
     flag = 0
     if case.lane.mask_out and not case.lane.result:
         flag = result.bits >> lane & 1
     elif case.lane.mask_out:
         carried = environment["D1"] if "D1." in case.operation.text else mask
-        assert isinstance(carried, pcode_run.Cell)
+        assert isinstance(carried, pcode_values.Cell)
         flag = carried.bits & 1 if carried.width == 1 else carried.bits >> lane & 1
     bits = result.bits
     if case.operation.mnemonic in FLUSHING:

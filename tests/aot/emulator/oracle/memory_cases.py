@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from tests.aot.emulator.oracle import floats, operand_pools, pcode_run
+from tests.aot.emulator.oracle import floats, operand_pools, pcode_run, pcode_values
 from tests.aot.emulator.oracle.lane_cases import dwords, kind_of_source
 from tests.aot.emulator.oracle.machine import LANES, LaneCase, Words, register
 from tests.aot.emulator.oracle.pcode_table import Operation
@@ -55,13 +56,13 @@ def lds_case(operation: Operation) -> MemoryCase:
     fields = [operation.width(name) for name in ("data0", "data1")]
     data = [register(first, dwords(width)) for first, width in zip((DATA, DATA2), fields, strict=True) if width]
     planar = 0
+    offsets: tuple[int, ...] = (8,)
+    shown = "offset:8"
     if "st64" in mnemonic:
         planar = 8 if "b64" in mnemonic else 4
         offsets, shown = (3, 1), "offset0:3 offset1:1"
     elif "ADDR_BASE" in operation.text or re.search(r"read2|write2", mnemonic):
         offsets, shown = (2, 0), "offset0:2"
-    else:
-        offsets, shown = (8,), "offset:8"
     operands = ([register(16, result)] if result else []) + ["v2", *data]
     text = f"{mnemonic} {', '.join(operands)} {shown}\ns_waitcnt lgkmcnt(0)"
     step = 64 * planar if planar else 4
@@ -168,7 +169,7 @@ def operands(case: MemoryCase, groups: int, seed: int) -> Words:
     rng = np.random.default_rng([seed, *case.lane.key.encode()])
     count = groups * LANES
     kind = memory_kind(case)
-    planes = []
+    planes: list[npt.NDArray[np.uint32]] = []
     for words in (4, 4, REGION, case.lane.result):
         for _ in range(0, words, 2):
             drawn = operand_pools.draw(rng, kind, 64, count)
@@ -188,7 +189,7 @@ def memory_kind(case: MemoryCase) -> str:
     return "u32"
 
 
-def _make_some_equal(rng: np.random.Generator, case: MemoryCase, planes: list[np.ndarray]) -> None:  # type: ignore[type-arg]
+def _make_some_equal(rng: np.random.Generator, case: MemoryCase, planes: list[npt.NDArray[np.uint32]]) -> None:
     """Half of the lanes of a compare-and-swap find what they compare with."""
     mnemonic = case.operation.mnemonic
     words = 2 if mnemonic.endswith(("x2", "64")) else 1
@@ -216,32 +217,32 @@ def expected(case: MemoryCase, planes: Words, mask: int) -> Words:
 
 def evaluate(case: MemoryCase, column: list[int], region: list[int], old: int, lane: int) -> tuple[int, list[int]]:
     """The returned bits and the region after the operation, one lane."""
-    content = {}
+    content: dict[int, int] = {}
     places = [_planar_at(i, case.planar) if case.planar else 4 * i for i in range(REGION)]
     for at, word in zip(places, region, strict=True):
         content |= {at + byte: word >> 8 * byte & 0xFF for byte in range(4)}
-    memory = pcode_run.Memory(content)
+    memory = pcode_values.Memory(content)
     offset = case.offsets[0]
     computed = "Calc" in case.operation.text or "ADDR_BASE" in case.operation.text
     base = 0 if computed else offset
     data = sum(word << 32 * i for i, word in enumerate(column[:4]))
-    returned = pcode_run.Cell(max(32 * case.lane.result, 32), old)
+    returned = pcode_values.Cell(max(32 * case.lane.result, 32), old)
     # Of a 32-bit memory operand only as many bits exist as the instruction names.
-    environment: pcode_run.Environment = {
+    environment: pcode_values.Environment = {
         "MEM": memory,
-        "ADDR": pcode_run.Cell(64, base),
-        "ADDR_BASE": pcode_run.Cell(64, base),
-        "VADDR": pcode_run.Cell(64, base),
-        "ADDRESS": pcode_run.integer("u", 64, offset),
-        **{name: pcode_run.Cell(128) for name in ("SADDR", "SRSRC", "SOFFSET")},
-        "OFFSET": pcode_run.Cell(16, offset),
-        "OFFSET0": pcode_run.Cell(8, offset & 0xFF),
-        "OFFSET1": pcode_run.Cell(8, case.offsets[1] if len(case.offsets) > 1 else offset >> 8),
-        "DATA": pcode_run.Cell(128, data),
-        "DATA2": pcode_run.Cell(128, sum(word << 32 * i for i, word in enumerate(column[4:8]))),
-        "VDATA": returned if "load" in case.operation.mnemonic else pcode_run.Cell(128, data),
+        "ADDR": pcode_values.Cell(64, base),
+        "ADDR_BASE": pcode_values.Cell(64, base),
+        "VADDR": pcode_values.Cell(64, base),
+        "ADDRESS": pcode_values.integer("u", 64, offset),
+        **{name: pcode_values.Cell(128) for name in ("SADDR", "SRSRC", "SOFFSET")},
+        "OFFSET": pcode_values.Cell(16, offset),
+        "OFFSET0": pcode_values.Cell(8, offset & 0xFF),
+        "OFFSET1": pcode_values.Cell(8, case.offsets[1] if len(case.offsets) > 1 else offset >> 8),
+        "DATA": pcode_values.Cell(128, data),
+        "DATA2": pcode_values.Cell(128, sum(word << 32 * i for i, word in enumerate(column[4:8]))),
+        "VDATA": returned if "load" in case.operation.mnemonic else pcode_values.Cell(128, data),
         "RETURN_DATA": returned,
-        "laneID": pcode_run.integer("i", 32, lane),
+        "laneID": pcode_values.integer("i", 32, lane),
     }
     pcode_run.run(case.operation.text, environment)
     after = [memory.read(at, 32) for at in places]

@@ -97,7 +97,10 @@ def _rounded_up(values: list[int], got: int, _want: int) -> bool:
     x = decode(F32, values[0])
     if math.isnan(x):
         return got == 0
-    limit = lambda y: int(min(max(y, -(2.0**31)), 2.0**31 - 1)) & 0xFFFFFFFF  # noqa: E731
+
+    def limit(y: float) -> int:
+        return int(min(max(y, -(2.0**31)), 2.0**31 - 1)) & 0xFFFFFFFF
+
     if math.isinf(x):
         return got == limit(x)
     sums = (Fraction(x) + Fraction(1, 2), Fraction(decode(F32, encode(F32, Fraction(x) + Fraction(1, 2)))))
@@ -154,7 +157,10 @@ def _div_scale(form: Format) -> Statement:
         x1, x2 = decode(form, s1), decode(form, s2)
         if x1 == 0 or x2 == 0:
             return form.quiet_nan, 0
-        scaled = lambda power: _scale(form, s0, power)  # noqa: E731
+
+        def scaled(power: int) -> int:
+            return _scale(form, s0, power)
+
         if not (math.isfinite(x1) and math.isfinite(x2)):
             return -1, -1
         e1, e2 = exponent_field(form, s1), exponent_field(form, s2)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.aot.emulator.oracle import floats
-from tests.aot.emulator.oracle.pcode_run import PcodeUnsupportedError, Value, integer, of_float, type_of
+from tests.aot.emulator.oracle.pcode_values import PcodeUnsupportedError, Value, integer, of_float, type_of
 
 
 def call(name: str, arguments: list[Value], environment: dict[str, Any]) -> Value:

@@ -20,6 +20,7 @@ from tests.aot.emulator.oracle.floats import F32, is_nan
 from tests.aot.emulator.oracle.lane_cases import PcodeCase
 from tests.aot.emulator.oracle.machine import ALL_LANES, LANES, MASK_OUT, LaneCase, Words, run_lane_cases
 from tests.aot.emulator.oracle.pcode_table import operations
+from tests.aot.emulator.oracle.pcode_values import Cell, Environment, u32
 
 MASKS = (ALL_LANES, 0xFFFF_0000_FFFF_FFFE, 0x0123_4567_89AB_CDEF, 0x8000_0000_0000_0001)
 Wave = npt.NDArray[np.uint32]
@@ -183,16 +184,18 @@ def test_permutes_and_lane_access(arch: str, engine: str) -> None:
     def case(text: str, sources: tuple[int, ...], teardown: str = "") -> LaneCase:
         return LaneCase(key=text, text=text, sources=sources, result=1, teardown=teardown)
 
-    everywhere = lambda value: np.full(LANES, value, np.uint32)  # noqa: E731
+    def everywhere(value: int) -> Wave:
+        return np.full(LANES, value, np.uint32)
+
     stated: list[tuple[LaneCase, WaveStatement]] = [
         (case(f"ds_bpermute_b32 v16, v4, v8{wait}", (1, 1)), bpermute),
         (case(f"ds_bpermute_b32 v16, v4, v8 offset:20{wait}", (1, 1)), lambda s, o, m: bpermute(s, o, m, 20)),
         (case(f"ds_permute_b32 v16, v4, v8{wait}", (1, 1)), permute),
-        (case("v_readfirstlane_b32 s30, v4", (1,), spread), lambda s, _o, m: everywhere(s[0][first_lane(m)])),
-        (case("v_readlane_b32 s30, v4, 37", (1,), spread), lambda s, _o, _m: everywhere(s[0][37])),
+        (case("v_readfirstlane_b32 s30, v4", (1,), spread), lambda s, _o, m: everywhere(int(s[0][first_lane(m)]))),
+        (case("v_readlane_b32 s30, v4, 37", (1,), spread), lambda s, _o, _m: everywhere(int(s[0][37]))),
         (
             case("s_mov_b32 s29, 0x45\nv_readlane_b32 s30, v4, s29", (1,), spread),
-            lambda s, _o, _m: everywhere(s[0][5]),
+            lambda s, _o, _m: everywhere(int(s[0][5])),
         ),
         (
             case("s_mov_b32 s29, 0xabcd\nv_writelane_b32 v16, s29, 9", (1,)),
@@ -214,8 +217,12 @@ def test_swaps_follow_the_pseudocode(engine: str) -> None:
         (got,) = run_lane_cases("gfx950", [case], [planes], [ALL_LANES] * len(MASKS), engine=engine)
         for group in range(len(MASKS)):
             source, old = planes[group]
-            cells = [[pcode_run.Cell(32, int(source[i])), pcode_run.Cell(32, int(old[i]))] for i in range(LANES)]
-            environment: pcode_run.Environment = {"VGPR": cells, "SRC0": pcode_run.u32(0), "VDST": pcode_run.u32(1)}
+            cells = [[Cell(32, int(source[i])), Cell(32, int(old[i]))] for i in range(LANES)]
+            environment: Environment = {
+                "VGPR": cells,
+                "SRC0": u32(0),
+                "VDST": u32(1),
+            }
             if mnemonic == "v_swap_b32":
                 want_source, want = old, source
             else:
@@ -234,10 +241,10 @@ def test_wave_pseudocode_agrees_with_the_index_maps(engine: str) -> None:
         sources = [rng.integers(0, 1 << 32, LANES, dtype=np.uint32) for _ in range(2)]
         old = rng.integers(0, 1 << 32, LANES, dtype=np.uint32)
         for mask in MASKS:
-            cells = [[pcode_run.Cell(32, int(w[i])) for w in (sources[0], sources[1], old)] for i in range(LANES)]
-            environment: pcode_run.Environment = {
-                "VGPR": cells, "ADDR": pcode_run.u32(0), "DATA0": pcode_run.u32(1), "VDST": pcode_run.u32(2),
-                "OFFSET": pcode_run.u32(0), "EXEC": pcode_run.Cell(64, mask),
+            cells = [[Cell(32, int(w[i])) for w in (sources[0], sources[1], old)] for i in range(LANES)]
+            environment: Environment = {
+                "VGPR": cells, "ADDR": u32(0), "DATA0": u32(1), "VDST": u32(2),
+                "OFFSET": u32(0), "EXEC": Cell(64, mask),
             }  # fmt: skip
             pcode_run.run(operations()[mnemonic, "DSOp"].text, environment)
             assert [row[2].bits for row in cells] == statement(sources, old, mask).tolist()

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from tests.aot.emulator.oracle import floats, operand_pools
-from tests.aot.emulator.oracle.pcode_run import Cell, Environment, Memory, PcodeUnsupportedError, integer, run
+from tests.aot.emulator.oracle.pcode_run import run
 from tests.aot.emulator.oracle.pcode_syntax import PcodeSyntaxError, parse
 from tests.aot.emulator.oracle.pcode_table import operations
+from tests.aot.emulator.oracle.pcode_values import Cell, Environment, Memory, PcodeUnsupportedError, integer
 
 NUMPY_BITS = {"f16": (np.float16, np.uint16), "f32": (np.float32, np.uint32), "f64": (np.float64, np.uint64)}
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.aot.emulator.oracle import operand_pools, pcode_run
+from tests.aot.emulator.oracle import operand_pools, pcode_run, pcode_values
 from tests.aot.emulator.oracle.lane_cases import dwords, kind_of_source
 from tests.aot.emulator.oracle.machine import WaveCase, Words, register
 from tests.aot.emulator.oracle.pcode_table import Operation
@@ -90,20 +90,20 @@ def expected(case: ScalarCase, row: Words) -> list[int]:
     s0, s1, d0, exec_mask = (values[at] | values[at + 1] << 32 for at in (0, 2, 4, 8))
     operation = case.operation
     width = 32 * dwords(operation.width("sdst")) if not operation.mnemonic.startswith("s_cmp") else 64
-    destination = pcode_run.Cell(width, d0)
+    destination = pcode_values.Cell(width, d0)
     # SOPK reads its constant as S0, the compares as S1.
     first = s0 if case.immediate is None or operation.mnemonic.startswith("s_cmpk") else case.immediate
     second = s1 if case.immediate is None else case.immediate
-    environment: pcode_run.Environment = {
-        "S0": pcode_run.Cell(64, first),
-        "S1": pcode_run.Cell(64, second),
+    environment: pcode_values.Environment = {
+        "S0": pcode_values.Cell(64, first),
+        "S1": pcode_values.Cell(64, second),
         "D0": destination,
-        "SCC": pcode_run.Cell(1, values[6]),
-        "EXEC": pcode_run.Cell(64, exec_mask),
+        "SCC": pcode_values.Cell(1, values[6]),
+        "EXEC": pcode_values.Cell(64, exec_mask),
     }
     pcode_run.run(operation.text, environment)
     scc, mask = environment["SCC"], environment["EXEC"]
-    assert isinstance(scc, pcode_run.Cell)
-    assert isinstance(mask, pcode_run.Cell)
+    assert isinstance(scc, pcode_values.Cell)
+    assert isinstance(mask, pcode_values.Cell)
     result = destination.bits | (d0 >> width << width)
     return [result & 0xFFFFFFFF, result >> 32, scc.bits, mask.bits & 0xFFFFFFFF, mask.bits >> 32]

@@ -73,16 +73,16 @@ def problems(variant: Variant, *, full: bool = False) -> Iterator[Problem]:
 def _gemm(variant: Variant, full: bool) -> Iterator[Problem]:
     tile_m, tile_n, tile_k = (variant.constants[f"TILE_{axis}"] for axis in "MNK")
     rng = np.random.default_rng(21)
-    sizes = [(tile_m + 5, tile_n + 3, 2 * tile_k + 7), (1, 1, 1), (tile_m, tile_n, 3 * tile_k)]
+    sizes = [(tile_m + 5, tile_n + 3, 2 * tile_k + 7), (1, 1, 1), (tile_m, tile_n, 3 * tile_k), (3, 5, 0)]
     if full:
         sizes += [(2 * tile_m - 1, tile_n - 1, tile_k), (tile_m + 1, 2 * tile_n + 1, 5 * tile_k - 1), (17, 33, 65)]
     for m, n, k in sizes:
         pad = 16 if variant.aligned else 1
-        a_stride, b_stride, c_stride = (_blocks(extent, pad) * pad for extent in (k, n, n))
+        a_stride, b_stride, c_stride = (max(_blocks(extent, pad), 1) * pad for extent in (k, n, n))
         a_type, b_type, c_type = variant.pointers
         a = stored(rng.standard_normal((m, a_stride)), a_type)
-        b = stored(rng.standard_normal((k, b_stride)), b_type)
-        x, y = numbers(a)[:, :k], numbers(b)[:, :n]
+        b = stored(rng.standard_normal((max(k, 1), b_stride)), b_type)
+        x, y = numbers(a)[:, :k], numbers(b)[:k, :n]
         want, size = x @ y, abs(x) @ abs(y)
         full_want, full_bound = np.full((m, c_stride), np.nan), np.full((m, c_stride), np.inf)
         full_want[:, :n] = want

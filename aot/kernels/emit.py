@@ -5,12 +5,14 @@ from __future__ import annotations
 from aot.kernels.dgrad import emit_dgrad
 from aot.kernels.forward import emit_forward
 from aot.kernels.source import KernelSource
+from aot.kernels.wgrad import emit_wgrad
 from cache_schema.errors import UnknownValueError
 from cache_schema.identity import IMPLICIT_GEMM, Identity
 
 _BUILDERS = {
     ("fwd", IMPLICIT_GEMM): emit_forward,
     ("dgrad", IMPLICIT_GEMM): emit_dgrad,
+    ("wgrad", IMPLICIT_GEMM): emit_wgrad,
 }
 
 

@@ -1,0 +1,292 @@
+"""Backward weights as an implicit GEMM: D[m, n] = sum over k of A[k, m] * B[k, n].
+
+m is an output channel of the group, n = (y, x, c) a filter tap and input channel, k = (n, ho, wo) an output pixel. A is
+dY, B the input seen through the taps; both lie across k. What a workgroup does with its sums is the variant:
+
+| variant | sums of | go to |
+|---|---|---|
+| non-split | all pixels | dW, stored |
+| atomic | a slice of the pixels | dW, added in pairs of 16-bit numbers |
+| two-stage | a slice of the pixels | a f32 replica of dW, added; `wgrad_reduce` folds the replicas |
+| merged | several depthwise groups side by side | the diagonal: the channel's own filter |
+
+Slices are whole K tiles. A slice behind the last pixel runs one tile of zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aot.ir import module
+from aot.ir.atomics import add_f32
+from aot.ir.builder import Builder
+from aot.ir.flavor import flavor as flavor_named
+from aot.ir.intrinsics import buffer_resource, buffer_store, keep_in_agprs, set_priority, workgroup_id
+from aot.ir.lds import LdsPool, Segment
+from aot.ir.types import I16, I64
+from aot.ir.values import Value
+from aot.kernels import mainloop, wgrad_budget
+from aot.kernels.dgrad_weights import BatchedWeightLoader, WeightChunks, WeightLoader, WeightStaging
+from aot.kernels.epilogue import Output, store_direct, store_shuffled
+from aot.kernels.forward import CODEGEN_OPTIONS, Place
+from aot.kernels.fragments import ELEM_BYTES, FragmentReader, Fragments
+from aot.kernels.k_outer_fragments import KOuterFragments
+from aot.kernels.loaders import TileLoader
+from aot.kernels.magic import Divisor
+from aot.kernels.mainloop import Buffers, Loads, Multiply
+from aot.kernels.source import KernelSource
+from aot.kernels.tile import Tile
+from aot.kernels.wgrad_arguments import wgrad_arguments
+from aot.kernels.wgrad_loaders import PixelLoader, SteppingPixelLoader
+from aot.kernels.wgrad_output import WORD_BYTES, PackedRows, Slab, add_shuffled, add_to_slab, store_diagonal
+from aot.kernels.wgrad_streams import PixelStream, PixelWalk, decoded_column
+from cache_schema.errors import RequestError
+from cache_schema.identity import Identity
+from grids import geometry
+
+
+class UnsupportedError(RequestError):
+    """An identity that the backward-weights builder has no code for."""
+
+
+def emit_wgrad(identity: Identity, flavor: str) -> KernelSource:
+    """The kernel of one backward-weights identity. No problem extent enters the text.
+
+    Raises `UnsupportedError` for options that the catalogue does not have.
+    """
+    if identity.async_dma or identity.chiplet_swizzle:
+        raise UnsupportedError("backward weights has no async_dma or chiplet_swizzle")
+    if identity.two_stage and identity.ws_replicas & (identity.ws_replicas - 1):
+        raise UnsupportedError(f"ws_replicas {identity.ws_replicas}: replicas are a power of two")
+    if identity.group_merge > 1 and identity.split_k > 1 and not identity.two_stage:
+        raise UnsupportedError("merged groups have no packed pairs to add: they split in two stages")
+    return _Wgrad(identity, flavor).source()
+
+
+class _Wgrad:
+    """The pieces of one kernel, from index maps to epilogue."""
+
+    def __init__(self, identity: Identity, flavor: str) -> None:
+        self.identity, self.flavor = identity, flavor_named(flavor)
+        self.tile = Tile.of(identity)
+        self.layout = geometry.lds_of_identity(identity)
+        self.arguments = wgrad_arguments()
+        self.budget = wgrad_budget.plan(identity, self.tile)
+        self.pool = LdsPool(self.layout.total_bytes)
+        self.b = Builder()
+        self.args = module.KernelArguments(self.b, self.arguments)
+
+    def source(self) -> KernelSource:
+        """Index maps, prologue, K loop, epilogue."""
+        b, identity = self.b, self.identity
+        place, part = self._place()
+        first_tile, tiles = self._slice(part)
+        phase = self._multiply(place)
+        stream, loads = self._loads(place, first_tile)
+        if identity.pipeline == "compv4":
+            set_priority(b, 1)
+        accumulators = self._loop(stream, tiles, loads, phase)
+        if identity.pipeline == "compv4":
+            set_priority(b, 0)
+        self._store(place, part, self._pinned(accumulators))
+        return KernelSource(
+            ir=module.render(
+                b,
+                self.pool,
+                self.arguments,
+                threads=self.tile.threads,
+                pointer_tags={"A": "readonly", "B": "readonly"} | ({} if self.is_split else {"D": "writeonly"}),
+                # Without accumulation registers, matrix instructions take ordinary ones.
+                attributes={} if self.budget.accumulates_in_agprs else dict(self.flavor.no_agprs),
+            ),
+            arguments=self.arguments,
+            block_size=self.tile.threads,
+            lds_bytes=self.pool.size,
+            codegen_options=CODEGEN_OPTIONS,
+        )
+
+    @property
+    def is_split(self) -> bool:
+        """Whether workgroups share a result."""
+        return self.identity.split_k > 1
+
+    # --- index maps --------------------------------------------------------------------------------------------------
+
+    def _place(self) -> tuple[Place, Value]:
+        """Where a thread is, and the number of the workgroup's slice: z = group * slices + slice."""
+        b, args = self.b, self.args
+        place = Place.of(b, self.tile, self.identity.wave_size)
+        if not self.is_split:
+            return place, b.const(0)
+        by_slices = Divisor(args["ks_count"], args["ks_mult"], args["ks_shift"])
+        group, part = by_slices.divmod(b, workgroup_id(b, "z"))
+        return replace(place, group=group), part
+
+    def _slice(self, part: Value) -> tuple[Value, Value]:
+        """First K tile of the workgroup and the number of its tiles; behind the last tile it is one of zeros."""
+        b, args = self.b, self.args
+        if not self.is_split:
+            return b.const(0), args["k_tiles"]
+        wanted = b.mul(part, args["ks_tiles"])
+        first = b.select(b.icmp("slt", wanted, args["k_tiles"]), wanted, args["k_tiles"])
+        left = b.sub(args["k_tiles"], first)
+        tiles = b.select(b.icmp("slt", left, args["ks_tiles"]), left, args["ks_tiles"])
+        return first, b.select(b.icmp("slt", tiles, 1), 1, tiles)
+
+    def _multiply(self, place: Place) -> Multiply:
+        """The matrix phase: results are transposed for the shuffled epilogue."""
+        return Multiply(
+            tile=self.tile,
+            a=self._fragments(place, place.wave_m, self.tile.fragments_m, self.layout.a_row_elems),
+            b=self._fragments(place, place.wave_n, self.tile.fragments_n, self.layout.b_row_elems),
+            transposed=self.identity.epilogue == "cshuffle",
+            hints=self.identity.pipeline in ("compv3", "compv4"),
+        )
+
+    def _fragments(self, place: Place, first: Value, count: int, row_elems: int) -> Fragments:
+        b, tile = self.b, self.tile
+        if self.identity.lds_k_outer:
+            return KOuterFragments.prepare(
+                b, tile.atom, place.lane, first_col=first, count=count, row_elems=row_elems
+            )
+        return FragmentReader.prepare(
+            b, tile.atom, place.lane, first_row=first, count=count, row_elems=row_elems, tile_k=tile.k, swizzle=None
+        )
+
+    def _loads(self, place: Place, first_tile: Value) -> tuple[PixelStream, Loads]:
+        """The walk over K tiles and the loaders of both operands."""
+        b, args, choices = self.b, self.args, self.budget
+        a_row, a_col = choices.gradients.position(b, place.thread)
+        b_row, b_col = choices.pixels.position(b, place.thread)
+        first_col = b.add(place.first_n, b_col)
+        passes = 1 if choices.b_batch else choices.pixels.passes
+        columns = tuple(
+            decoded_column(b, args, b.add(first_col, number * choices.pixels.pass_cols)) for number in range(passes)
+        )
+        first_row = b.add(b.mul(place.group, args["p_kpg"]), place.first_m)
+        walk = PixelWalk(
+            flavor=self.flavor,
+            tile_k=self.tile.k,
+            a_rows=self._rows(a_row, choices.gradients),
+            b_rows=self._rows(b_row, choices.pixels),
+            a_col_bytes=b.mul(a_col, ELEM_BYTES),
+            a_start_bytes=b.mul(first_row, ELEM_BYTES),
+            b_group_bytes=b.mul(b.mul(place.group, args["p_cpg"]), ELEM_BYTES),
+            columns=() if choices.b_batch else columns,
+            first_k=b.mul(first_tile, self.tile.k),
+            prefetches_addresses=self.identity.prefetch_addr,
+        )
+        stream = PixelStream(b, args, walk)
+        a_staging = WeightStaging.prepare(b, choices.gradients, place.thread, self.layout.a_row_elems)
+        b_staging = WeightStaging.prepare(b, choices.pixels, place.thread, self.layout.b_row_elems)
+        gradients: TileLoader
+        pixels: TileLoader
+        gradients = BatchedWeightLoader(a_staging, choices.a_batch) if choices.a_batch else WeightLoader(a_staging)
+        if choices.b_batch:
+            channel = Divisor(args["p_cpg"], args["n_cpg_mult"], args["n_cpg_shift"]).divmod(b, first_col)[1]
+            pixels = SteppingPixelLoader(b, args, b_staging, columns[0], channel, choices.b_batch)
+        else:
+            pixels = PixelLoader(b_staging)
+        return stream, Loads(gradients, pixels)
+
+    def _rows(self, first: Value, chunks: WeightChunks) -> tuple[Value, ...]:
+        return tuple(self.b.add(first, number) for number in range(chunks.run))
+
+    # --- loop and epilogue -------------------------------------------------------------------------------------------
+
+    def _loop(self, stream: PixelStream, tiles: Value, loads: Loads, phase: Multiply) -> list[Value]:
+        """The K loop of this pipeline."""
+        b, identity, layout = self.b, self.identity, self.layout
+        pair = layout.a_bytes + layout.b_bytes
+        buffers = [
+            Buffers(
+                self.pool.segment(number * pair, layout.a_bytes),
+                self.pool.segment(number * pair + layout.a_bytes, layout.b_bytes),
+            )
+            for number in range(layout.buffers)
+        ]
+        prefetches = identity.pipeline != "mem" and self.budget.prefetches
+        if identity.unroll_k:
+            return mainloop.double_buffer(b, stream, tiles, loads, buffers, phase, store_late=prefetches)
+        schedule = mainloop.prefetched if prefetches else mainloop.single_buffer
+        return schedule(b, stream, tiles, loads, buffers[0], phase)
+
+    def _pinned(self, accumulators: list[Value]) -> list[Value]:
+        """The accumulators, kept where the matrix instructions want them."""
+        if not self.budget.accumulates_in_agprs:
+            return accumulators
+        return [keep_in_agprs(self.b, value) for value in accumulators]
+
+    def _store(self, place: Place, part: Value, accumulators: list[Value]) -> None:
+        """The epilogue of this variant."""
+        b, args, identity, layout = self.b, self.args, self.identity, self.layout
+        where = (b, self.tile, accumulators, place.lane, place.wave_m, place.wave_n)
+        vec = geometry.store_vector(
+            tile_m=self.tile.m, tile_n=self.tile.n, threads=self.tile.threads, request=identity.vector_size_c
+        )
+        staging = Segment(layout.c_offset, layout.c_bytes)
+        group_rows = b.mul(place.group, args["p_kpg"])
+        if identity.group_merge > 1:
+            self._store_merged(place, part, accumulators)
+        elif identity.two_stage:
+            slab = self._slab(b.add(b.mul(place.group, identity.ws_replicas), self._replica(part)))
+            add_to_slab(*where, Slab(slab, place.first_m, place.first_n, args))
+        elif self.is_split:
+            start = b.mul(b.mul(group_rows, args["p_wg_N"]), ELEM_BYTES)
+            output = PackedRows(b.offset_pointer(args["D"], start), place.first_m, place.first_n, args)
+            add_shuffled(*where, thread=place.thread, vec=vec, staging=staging, overlays=False, output=output)
+        else:
+            # The buffer ends with the group, so that rows behind its last are dropped.
+            group_bytes = b.mul(b.mul(args["p_kpg"], args["p_wg_N"]), ELEM_BYTES)
+            start = b.mul(group_bytes, place.group)
+            resource = buffer_resource(b, self.flavor, args["D"], b.add(start, group_bytes))
+            names = {"p_K": args["p_wg_N"], "p_kpg": args["p_wg_N"]}
+            plain = Output(resource, place.first_m, place.first_n, start, names)
+            if identity.epilogue == "default":
+                store_direct(*where, plain)
+            else:
+                store_shuffled(*where, thread=place.thread, vec=vec, staging=staging, overlays=False, output=plain)
+
+    def _replica(self, part: Value) -> Value:
+        """The replica of a group that a slice adds to."""
+        return self.b.urem_pow2(part, self.identity.ws_replicas)
+
+    def _slab(self, number: Value) -> Value:
+        """One slab of the workspace: p_wg_M x p_wg_N f32."""
+        b, args = self.b, self.args
+        size = b.mul(b.mul(args["p_wg_M"], args["p_wg_N"]), WORD_BYTES)
+        start = b.mul(b.zext(number, I64), b.zext(size, I64))
+        return buffer_resource(b, self.flavor, b.offset_pointer(args["D"], start), size)
+
+    def _store_merged(self, place: Place, part: Value, accumulators: list[Value]) -> None:
+        """Row m is group merge * z + m of the problem; its filter has a tap per column of its channel."""
+        b, args, identity = self.b, self.args, self.identity
+        merge, taps = identity.group_merge, args["p_taps"]
+        where = (b, self.tile, accumulators, place.lane, place.wave_m, place.wave_n)
+        replicas = identity.ws_replicas if identity.two_stage else 1
+        group_bytes = b.mul(b.mul(taps, replicas), WORD_BYTES if identity.two_stage else ELEM_BYTES)
+        size = b.mul(group_bytes, merge)
+        start = b.mul(b.zext(place.group, I64), b.zext(size, I64))
+        resource = buffer_resource(b, self.flavor, b.offset_pointer(args["D"], start), size)
+        zero = b.const(0)
+
+        def add(result: Value, offset: Value) -> None:
+            add_f32(b, result, resource, offset, zero)
+
+        def store(result: Value, offset: Value) -> None:
+            buffer_store(b, b.bitcast(b.fptrunc(result, self.tile.out), I16), resource, offset, zero)
+
+        def place_f32(channel: Value, tap: Value) -> Value:
+            row = b.add(b.mul(channel, replicas), self._replica(part))
+            return b.mul(b.add(b.mul(row, taps), tap), WORD_BYTES)
+
+        def place_16(channel: Value, tap: Value) -> Value:
+            return b.mul(b.add(b.mul(channel, taps), tap), ELEM_BYTES)
+
+        store_diagonal(
+            *where,
+            merge=merge,
+            taps=taps,
+            place=place_f32 if identity.two_stage else place_16,
+            put=add if identity.two_stage else store,
+        )

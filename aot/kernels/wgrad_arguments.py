@@ -1,0 +1,145 @@
+"""Arguments of the backward-weights kernels and their values. All variants take the same list.
+
+Names follow those of the forward kernels: A is dY, B the input X, D what the kernel adds up: dW, or a workspace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+from aot.kernels.magic import DIVIDEND_LIMIT, magic_pair
+from aot.kernels.wgrad_budget import load_chunks
+from cache_schema.arguments import Argument, ArgumentList
+from cache_schema.errors import ProblemError
+from cache_schema.identity import Identity
+from cache_schema.problem import ELEM_BYTES, ConvProblem
+from grids.geometry import ceil_div, gemm_extents
+
+_WGRAD = (
+    ("ptr", "A B D"),
+    ("u32", "A_bytes B_bytes"),
+    # GEMM extents of one group, or of all merged groups, and row lengths of dY and dW in elements.
+    ("i32", "p_wg_M p_wg_N p_wg_K p_K p_taps p_kpg p_cpg"),
+    ("i32", "p_Hi p_Wi p_Ho p_Wo p_Y p_X p_sH p_sW p_pH p_pW p_dH p_dW"),
+    ("u32", "k_Ho_mult k_Ho_shift k_Wo_mult k_Wo_shift n_X_mult n_X_shift n_cpg_mult n_cpg_shift"),
+    # Byte distances in X of: images, output rows, output columns, filter rows, filter columns.
+    ("u32", "b_n_bytes b_ho_bytes b_wo_bytes b_y_bytes b_x_bytes"),
+    # Byte distance from the pixel that filter tap (0, 0) meets at output (0, 0) to the first pixel.
+    ("u32", "b_origin_bytes"),
+    # K tiles in all and of one slice; slices, and the magic pair of their count.
+    ("i32", "k_tiles ks_tiles ks_count"),
+    ("u32", "ks_mult ks_shift"),
+    # tile_k in mixed radix (ho, wo), in image coordinates: steps, where a carry is due, and what it adds.
+    ("i32", "k_h_step k_w_step k_h_end k_w_end k_h_extent k_w_extent"),
+    ("u32", "k_step_bytes k_h_carry_bytes k_w_carry_bytes"),
+    # The columns of one pass of a batched loader in mixed radix (y, x, c).
+    ("i32", "n_c_step n_x_step n_y_step n_x_extent n_y_extent"),
+    ("u32", "n_step_bytes n_c_carry_bytes n_x_carry_bytes"),
+)
+_REDUCE = (("ptr", "ws dw"), ("u32", "p_elements p_slab"), ("u32", "slab_mult slab_shift"))
+
+#: Coordinates of pixels and dilated taps, so that sums of two stay below 2^31 with room for the mark of an invalid row.
+COORDINATE_LIMIT = 2**28
+#: A pixel of dY, as tile rows are addressed by 32-bit byte offsets.
+PIXEL_BYTES_LIMIT = 2**23
+#: What a kernel addresses in dW or in one slab of the workspace, one tile beyond its end included.
+OUTPUT_BYTES_LIMIT = 2**31
+
+_WORD = 2**32
+
+
+@cache
+def wgrad_arguments() -> ArgumentList:
+    """Arguments of every backward-weights implicit-GEMM kernel."""
+    return ArgumentList(tuple(Argument(name, kind) for kind, names in _WGRAD for name in names.split()))
+
+
+@cache
+def reduce_arguments() -> ArgumentList:
+    """Arguments of the kernel that folds the replicas of a two-stage workspace into dW."""
+    return ArgumentList(tuple(Argument(name, kind) for kind, names in _REDUCE for name in names.split()))
+
+
+def canonical(problem: ConvProblem) -> ConvProblem:
+    """The same convolution without distances of no consequence: taps of one, and strides of one output."""
+    return replace(
+        problem,
+        dilation_h=problem.dilation_h if problem.y > 1 else 1,
+        dilation_w=problem.dilation_w if problem.x > 1 else 1,
+    )
+
+
+def wgrad_values(identity: Identity, problem: ConvProblem, degree: int = 1) -> dict[str, int]:
+    """Every argument of `wgrad_arguments` except the pointers; `degree` is the number of slices of the reduction.
+
+    Merged groups are one group with their channels side by side; only the store tells them apart. Raises `ProblemError`
+    for extents beyond what 32-bit coordinates hold.
+    """
+    p, elem, merge, tile_k = canonical(problem), ELEM_BYTES[identity.dtype_a], identity.group_merge, identity.tile_k
+    gemm = gemm_extents(p)
+    stride_h, stride_w = (p.stride_h if p.ho > 1 else 1), (p.stride_w if p.wo > 1 else 1)
+    _check_limits(identity, p)
+    cpg, tiles = p.cpg * merge, ceil_div(gemm.k, tile_k)
+    pixel, row = p.c * elem, p.w * p.c * elem
+    image, tap, tap_row = p.h * row, p.dilation_w * pixel, p.dilation_h * row
+    lines_forward, dw = divmod(tile_k, p.wo)
+    images_forward, dh = divmod(lines_forward, p.ho)
+    taps_forward, dc = divmod(load_chunks(identity)[1].pass_cols, cpg)
+    dy, dx = divmod(taps_forward, p.x)
+    values = {
+        "A_bytes": p.y_bytes, "B_bytes": p.x_bytes,
+        "p_wg_M": gemm.m * merge, "p_wg_N": gemm.n * merge, "p_wg_K": gemm.k, "p_K": p.k, "p_taps": p.y * p.x,
+        "p_kpg": p.kpg * merge, "p_cpg": cpg,
+        "p_Hi": p.h, "p_Wi": p.w, "p_Ho": p.ho, "p_Wo": p.wo, "p_Y": p.y, "p_X": p.x, "p_sH": stride_h,
+        "p_sW": stride_w, "p_pH": p.pad_h, "p_pW": p.pad_w, "p_dH": p.dilation_h, "p_dW": p.dilation_w,
+        "b_n_bytes": image % _WORD, "b_ho_bytes": stride_h * row % _WORD, "b_wo_bytes": stride_w * pixel % _WORD,
+        "b_y_bytes": tap_row % _WORD, "b_x_bytes": tap % _WORD,
+        "b_origin_bytes": (p.pad_h * row + p.pad_w * pixel) % _WORD,
+        "k_tiles": tiles, "ks_tiles": ceil_div(tiles, degree), "ks_count": degree,
+        "k_h_step": dh * stride_h, "k_w_step": dw * stride_w,
+        "k_h_end": p.ho * stride_h - p.pad_h, "k_w_end": p.wo * stride_w - p.pad_w,
+        "k_h_extent": p.ho * stride_h, "k_w_extent": p.wo * stride_w,
+        "k_step_bytes": (images_forward * image + dh * stride_h * row + dw * stride_w * pixel) % _WORD,
+        "k_h_carry_bytes": (image - p.ho * stride_h * row) % _WORD,
+        "k_w_carry_bytes": (stride_h * row - p.wo * stride_w * pixel) % _WORD,
+        "n_c_step": dc, "n_x_step": dx * p.dilation_w, "n_y_step": dy * p.dilation_h,
+        "n_x_extent": p.x * p.dilation_w, "n_y_extent": p.y * p.dilation_h,
+        "n_step_bytes": (dy * tap_row + dx * tap + dc * elem) % _WORD,
+        "n_c_carry_bytes": (tap - cpg * elem) % _WORD,
+        "n_x_carry_bytes": (tap_row - p.x * tap) % _WORD,
+    }  # fmt: skip
+    for name, divisor in (("k_Ho", p.ho), ("k_Wo", p.wo), ("n_X", p.x), ("n_cpg", cpg), ("ks", degree)):
+        values[f"{name}_mult"], values[f"{name}_shift"] = magic_pair(divisor)
+    return values
+
+
+def reduce_values(problem: ConvProblem) -> dict[str, int]:
+    """Every argument of `reduce_arguments` except the pointers."""
+    gemm = gemm_extents(problem)
+    slab = gemm.m * gemm.n
+    mult, shift = magic_pair(slab)
+    return {"p_elements": problem.groups * slab, "p_slab": slab, "slab_mult": mult, "slab_shift": shift}
+
+
+def _check_limits(identity: Identity, p: ConvProblem) -> None:
+    """Extents that 32-bit coordinates and offsets hold, one tile past the end included."""
+    reach = {
+        "h": p.h + 2 * p.pad_h, "w": p.w + 2 * p.pad_w,
+        "dilation_h": (p.y + 2 * identity.tile_n) * p.dilation_h,
+        "dilation_w": (p.x + 2 * identity.tile_n) * p.dilation_w,
+    }  # fmt: skip
+    for name, extent in reach.items():
+        if extent >= COORDINATE_LIMIT:
+            raise ProblemError(name, f"coordinates reach {extent}; kernels hold less than {COORDINATE_LIMIT}")
+    if p.k * ELEM_BYTES[p.dtype] > PIXEL_BYTES_LIMIT:
+        raise ProblemError("k", f"{p.k} output channels make pixels longer than {PIXEL_BYTES_LIMIT} bytes")
+    gemm = gemm_extents(p)
+    if gemm.k + 2 * identity.tile_k >= DIVIDEND_LIMIT:
+        raise ProblemError("n", f"a reduction of {gemm.k} pixels; kernels count to {DIVIDEND_LIMIT}")
+    if identity.two_stage:
+        written = 4 * (gemm.m + identity.tile_m) * gemm.n
+    else:
+        written = p.w_bytes + ELEM_BYTES[identity.dtype_d] * identity.tile_m * gemm.n
+    if written > OUTPUT_BYTES_LIMIT:
+        raise ProblemError("tensor dw", f"a tile at its end reaches {written} bytes; kernels write below 2^31")

@@ -1,0 +1,120 @@
+"""Loads of the X tile of a backward-weights kernel: rows are pixels, columns taps and channels.
+
+LDS holds the tile as it holds the weights of a backward-data kernel: K-outer, or turned on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from aot.ir.builder import Builder
+from aot.ir.control import Loop
+from aot.ir.intrinsics import buffer_load
+from aot.ir.lds import Segment
+from aot.ir.values import Value, constant
+from aot.kernels.dgrad_weights import WeightStaging
+from aot.kernels.loaders import chunk_type
+from aot.kernels.rows import NOWHERE
+from aot.kernels.streams import View
+from aot.kernels.wgrad_streams import Column
+
+#: What stepping from column to column reads of the arguments: fetched in front of the loop.
+_STEP_ARGUMENTS = (
+    "p_cpg", "p_dH", "p_dW", "n_c_step", "n_x_step", "n_y_step", "n_x_extent", "n_y_extent", "n_step_bytes",
+    "n_c_carry_bytes", "n_x_carry_bytes",
+)  # fmt: skip
+
+
+class PixelLoader:
+    """All chunks of a thread pass through registers; the stream knows their columns."""
+
+    batched = False
+
+    def __init__(self, staging: WeightStaging) -> None:
+        self.staging = staging
+
+    def load(self, b: Builder, view: View) -> list[Value]:
+        """Issue all loads of the tile, row by row within a pass."""
+        chunks = self.staging.chunks
+        return [
+            buffer_load(
+                b,
+                chunk_type(chunks.vec),
+                view.resource,
+                view.offset((constant(row), constant(number))),
+                view.scalar,
+            )
+            for number in range(chunks.passes)
+            for row in range(chunks.run)
+        ]
+
+    def store(self, b: Builder, values: Sequence[Value], segment: Segment) -> None:
+        """Write the loaded tile to LDS."""
+        self.staging.store(b, values, segment, self.staging.lane_bytes)
+
+    def move(self, b: Builder, view: View, segment: Segment) -> None:
+        """Nothing: load and store do it all."""
+
+
+class SteppingPixelLoader:
+    """More chunks than registers hold: a loop over batches of passes, each loaded and then written.
+
+    The column of a pass is carried as a mixed-radix counter (y, x, c) from pass to pass.
+    """
+
+    batched = True
+
+    def __init__(
+        self, b: Builder, args: Mapping[str, Value], staging: WeightStaging, first: Column, channel: Value, limit: int
+    ) -> None:
+        self.staging, self.batch = staging, max(1, limit // staging.chunks.run)
+        self.first, self.channel = first, channel
+        self.args = {name: args[name] for name in _STEP_ARGUMENTS}
+        assert staging.chunks.passes % self.batch == 0
+
+    def load(self, b: Builder, view: View) -> list[Value]:
+        """Nothing: `move` does it all."""
+        del b, view
+        return []
+
+    def store(self, b: Builder, values: Sequence[Value], segment: Segment) -> None:
+        """Nothing: `move` does it all."""
+
+    def move(self, b: Builder, view: View, segment: Segment) -> None:
+        """Load and write all batches."""
+        staging, chunks = self.staging, self.staging.chunks
+        rounds = constant(chunks.passes // self.batch)
+        start = [rounds, staging.lane_bytes, self.channel, self.first.y, self.first.x, self.first.start_bytes]
+        with Loop(b, start, "batch") as loop:
+            left, place, channel, y, x, start_bytes = loop.carried
+            loaded = []
+            for _ in range(self.batch):
+                loaded += [
+                    buffer_load(
+                        b,
+                        chunk_type(chunks.vec),
+                        view.resource,
+                        view.offset((constant(row), y, x, start_bytes)),
+                        view.scalar,
+                    )
+                    for row in range(chunks.run)
+                ]
+                channel, y, x, start_bytes = self._step(b, channel, y, x, start_bytes)
+            staging.store(b, loaded, segment, place)
+            left = b.sub(left, 1)
+            place = b.add(place, self.batch * staging.pass_bytes)
+            loop.repeat_if(b.icmp("ne", left, 0), [left, place, channel, y, x, start_bytes], [])
+
+    def _step(self, b: Builder, channel: Value, y: Value, x: Value, start: Value) -> tuple[Value, Value, Value, Value]:
+        """One pass on; a row behind the last tap is nowhere, and stays there."""
+        args = self.args
+        channel = b.add(channel, args["n_c_step"])
+        carry = b.icmp("sge", channel, args["p_cpg"])
+        channel = b.select(carry, b.sub(channel, args["p_cpg"]), channel)
+        start = b.add(b.add(start, args["n_step_bytes"]), b.select(carry, args["n_c_carry_bytes"], 0))
+        x = b.add(b.add(x, args["n_x_step"]), b.select(carry, args["p_dW"], 0))
+        carry = b.icmp("sge", x, args["n_x_extent"])
+        x = b.select(carry, b.sub(x, args["n_x_extent"]), x)
+        y = b.add(b.add(y, args["n_y_step"]), b.select(carry, args["p_dH"], 0))
+        y = b.select(b.icmp("slt", y, args["n_y_extent"]), y, NOWHERE)
+        return channel, y, x, b.add(start, b.select(carry, args["n_x_carry_bytes"], 0))

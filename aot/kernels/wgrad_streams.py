@@ -1,0 +1,170 @@
+"""Where the chunks of the next K tile are in a backward-weights kernel, k = (n, ho, wo).
+
+A is dY, dense: the row of k starts at k * K, so a thread's lane offsets never change and a scalar walks. B is X: its
+rows are output pixels, carried per row of a thread as mixed-radix counters (image row, image column, byte offset of
+what tap (0, 0) meets), its columns are n = (y, x, c), decoded once. A chunk of B is in the image or out of bounds by
+two comparisons; nothing is divided in the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from aot.ir.builder import Builder
+from aot.ir.flavor import Flavor
+from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_resource
+from aot.ir.values import Value
+from aot.kernels.fragments import ELEM_BYTES
+from aot.kernels.magic import Divisor
+from aot.kernels.row_table import Entry
+from aot.kernels.rows import NOWHERE
+from aot.kernels.streams import View
+
+Args = Mapping[str, Value]
+
+#: What the loop reads of the arguments: fetched in front of it.
+_LOOP_ARGUMENTS = (
+    "p_sH", "p_Hi", "p_Wi", "k_h_step", "k_w_step", "k_h_end", "k_w_end", "k_h_extent", "k_w_extent", "k_step_bytes",
+    "k_h_carry_bytes", "k_w_carry_bytes",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A chunk's place in the filter: dilated row and column of its tap, and their byte offset with the channel's.
+
+    The row is NOWHERE behind the last column of the product.
+    """
+
+    y: Value
+    x: Value
+    start_bytes: Value
+
+
+def decoded_column(b: Builder, args: Args, n: Value) -> Column:
+    """Column n of the product -> (y, x, c)."""
+    tap, c = Divisor(args["p_cpg"], args["n_cpg_mult"], args["n_cpg_shift"]).divmod(b, n)
+    y, x = Divisor(args["p_X"], args["n_X_mult"], args["n_X_shift"]).divmod(b, tap)
+    start = b.add(b.mul(y, args["b_y_bytes"]), b.mul(x, args["b_x_bytes"]))
+    inside = b.icmp("slt", n, args["p_wg_N"])
+    return Column(
+        b.select(inside, b.mul(y, args["p_dH"]), NOWHERE),
+        b.mul(x, args["p_dW"]),
+        b.add(start, b.mul(c, ELEM_BYTES)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PixelWalk:
+    """What a stream starts from: this thread's rows and columns, and this workgroup's first elements."""
+
+    flavor: Flavor
+    tile_k: int
+    a_rows: tuple[Value, ...]  # numbers of this thread's rows in the tile of A
+    b_rows: tuple[Value, ...]
+    a_col_bytes: Value
+    a_start_bytes: Value  # of the first row of the product in a pixel of dY
+    b_group_bytes: Value  # of the first channel of the group in a pixel of X
+    columns: tuple[Column, ...]  # of this thread's chunks of one row of B; none where they are stepped through
+    first_k: Value
+    prefetches_addresses: bool
+
+
+class PixelStream:
+    """State: scalar offset of A, k left, (image row, image column, offset) per row of B, offsets per chunk of B if
+    addresses are prefetched. An entry is a row number, for B with the chunk's number or its column."""
+
+    def __init__(self, b: Builder, args: Args, walk: PixelWalk) -> None:
+        self.b, self.walk = b, walk
+        self.args = {name: args[name] for name in _LOOP_ARGUMENTS}
+        self.a_resource = buffer_resource(b, walk.flavor, args["A"], args["A_bytes"])
+        self.b_resource = buffer_resource(b, walk.flavor, args["B"], args["B_bytes"])
+        pixel_bytes = b.mul(args["p_K"], ELEM_BYTES)
+        self.a_step_bytes = b.mul(pixel_bytes, walk.tile_k)
+        self.a_offsets = [b.add(b.mul(row, pixel_bytes), walk.a_col_bytes) for row in walk.a_rows]
+        self._start = [
+            b.add(b.mul(walk.first_k, pixel_bytes), walk.a_start_bytes),
+            b.sub(args["p_wg_K"], walk.first_k),
+            *(word for row in walk.b_rows for word in self._pixel(args, b.add(walk.first_k, row))),
+        ]
+
+    def _pixel(self, args: Args, k: Value) -> list[Value]:
+        """What tap (0, 0) meets at output pixel k: image coordinates, and a byte offset that may be negative."""
+        b = self.b
+        line, wo = Divisor(args["p_Wo"], args["k_Wo_mult"], args["k_Wo_shift"]).divmod(b, k)
+        image, ho = Divisor(args["p_Ho"], args["k_Ho_mult"], args["k_Ho_shift"]).divmod(b, line)
+        start = b.add(b.mul(image, args["b_n_bytes"]), b.mul(ho, args["b_ho_bytes"]))
+        start = b.sub(b.add(start, b.mul(wo, args["b_wo_bytes"])), args["b_origin_bytes"])
+        hi = b.sub(b.mul(ho, args["p_sH"]), args["p_pH"])
+        return [hi, b.sub(b.mul(wo, args["p_sW"]), args["p_pW"]), start]
+
+    def start(self) -> list[Value]:
+        """State of the first tile."""
+        return [*self._start, *self._prefetched(self._start)]
+
+    def views(self, state: Sequence[Value]) -> tuple[View, View]:
+        """A takes (row,); B takes (row, chunk), or (row, y, x, offset) of a column that is stepped through."""
+
+        rows = len(self.walk.b_rows)
+        pixels = [] if self.walk.prefetches_addresses else self._pixels(state)
+
+        def offset(entry: Entry) -> Value:
+            row = self._number(entry[0])
+            if len(entry) > 2:
+                return self._offset(pixels[row], Column(*entry[1:]))
+            chunk = self._number(entry[1])
+            if self.walk.prefetches_addresses:
+                return state[2 + 3 * rows + chunk * rows + row]
+            return self._offset(pixels[row], self.walk.columns[chunk])
+
+        return (
+            View(self.a_resource, state[0], lambda entry: self.a_offsets[self._number(entry[0])]),
+            View(self.b_resource, self.walk.b_group_bytes, offset),
+        )
+
+    def advance(self, state: Sequence[Value]) -> list[Value]:
+        """State of the next tile."""
+        following = [self.b.add(state[0], self.a_step_bytes), self.b.sub(state[1], self.walk.tile_k)]
+        for row in range(len(self.walk.b_rows)):
+            following += self._next_pixel(*state[2 + 3 * row : 5 + 3 * row])
+        return [*following, *self._prefetched(following)]
+
+    def _next_pixel(self, hi: Value, wi: Value, start: Value) -> list[Value]:
+        """tile_k pixels on. Images are not counted: behind the last one, k left says so."""
+        b, args = self.b, self.args
+        wi, start = b.add(wi, args["k_w_step"]), b.add(start, args["k_step_bytes"])
+        carry = b.icmp("sge", wi, args["k_w_end"])
+        wi = b.select(carry, b.sub(wi, args["k_w_extent"]), wi)
+        hi = b.add(b.add(hi, args["k_h_step"]), b.select(carry, args["p_sH"], 0))
+        start = b.add(start, b.select(carry, args["k_w_carry_bytes"], 0))
+        carry = b.icmp("sge", hi, args["k_h_end"])
+        hi = b.select(carry, b.sub(hi, args["k_h_extent"]), hi)
+        return [hi, wi, b.add(start, b.select(carry, args["k_h_carry_bytes"], 0))]
+
+    def _pixels(self, state: Sequence[Value]) -> list[tuple[Value, Value, Value]]:
+        """The pixels of this thread's rows; behind the last pixel they are nowhere."""
+        b, pixels = self.b, []
+        for number, row in enumerate(self.walk.b_rows):
+            hi, wi, start = state[2 + 3 * number : 5 + 3 * number]
+            pixels.append((b.select(b.icmp("slt", row, state[1]), hi, NOWHERE), wi, start))
+        return pixels
+
+    def _prefetched(self, state: Sequence[Value]) -> list[Value]:
+        if not self.walk.prefetches_addresses:
+            return []
+        pixels = self._pixels(state)
+        return [self._offset(pixel, column) for column in self.walk.columns for pixel in pixels]
+
+    def _offset(self, pixel: tuple[Value, Value, Value], column: Column) -> Value:
+        """Lane offset of a chunk; out of bounds off the image."""
+        b, args, (hi, wi, start) = self.b, self.args, pixel
+        inside = b.both(
+            b.icmp("ult", b.add(hi, column.y), args["p_Hi"]), b.icmp("ult", b.add(wi, column.x), args["p_Wi"])
+        )
+        return b.select(inside, b.add(start, column.start_bytes), OUT_OF_BOUNDS)
+
+    @staticmethod
+    def _number(value: Value) -> int:
+        assert value.const is not None
+        return value.const

@@ -13,8 +13,6 @@ from aot.kernels.tile import Tile
 ENTRY, COUNTER = 3, 3
 #: Lane addresses, counters of the column of A, temporaries; what waits for the end of the loop.
 OVERHEAD = 40
-#: Chunks of A per batch where rows are read from the table in the loop to save registers.
-LEAN_BATCH = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +28,12 @@ class GradientBudget:
 
 def plan(tile: Tile, a: ChunkMap, b_vec: int, *, transposed: bool) -> GradientBudget:
     """Keep rows in registers if there is room, else fewer rows of B per thread, else the rows of A in a table."""
-    even = ChunkMap(tile.k, tile.n, tile.threads, b_vec)
-    usual = budget.plan(tile, a, even, staged=True)
-    limit = budget.batch_limit(tile.threads)
-    a_batch = limit if budget.is_batched(a) else None
-    b_batch = limit if budget.is_batched(even) else None
+    usual = budget.plan(tile, a, ChunkMap(tile.k, tile.n, tile.threads, b_vec), staged=True)
+    a_batch, b_batch = usual.a_batch, usual.b_batch
     share = budget.REGISTER_FILE // -(-tile.threads // budget.THREADS_PER_SIMD_WAVE)
     room = min(budget.ORDINARY, share - tile.atom.accumulator.lanes * tile.fragments_m * tile.fragments_n)
     fixed = OVERHEAD + (tile.fragments_m + tile.fragments_n) * tile.atom.operand.bytes // 4
-    rows = 0 if a_batch else ENTRY * a.passes
+    rows = ENTRY * (a_batch or a.passes)
 
     def weights(most: int) -> WeightChunks:
         return WeightChunks(tile.k, tile.n, tile.threads, b_vec, transposed, most)
@@ -48,5 +43,5 @@ def plan(tile: Tile, a: ChunkMap, b_vec: int, *, transposed: bool) -> GradientBu
         return GradientBudget(usual.accumulates_in_agprs, usual.prefetches, chunks, a_batch, b_batch)
     chunks = weights(1)
     if fixed + rows + COUNTER * chunks.run > room:
-        a_batch = min(a_batch or a.passes, LEAN_BATCH)
+        a_batch = min(a_batch or a.passes, budget.LEAN_BATCH)
     return GradientBudget(usual.accumulates_in_agprs, usual.prefetches and a_batch is None, chunks, a_batch, b_batch)

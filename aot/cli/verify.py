@@ -19,7 +19,7 @@ from aot.emulator.run import ENGINES
 from aot.farm.admission import admit
 from aot.farm.cgroup import allowance
 from aot.runtime.inputs import KINDS
-from aot.verification.edges import EdgeCase
+from aot.verification.edge_case import EdgeCase
 from aot.verification.problem_file import VERIFY
 from aot.verification.session import VerifyRequest, VerifySummary, evidence_path, verify
 from cache_schema.cache_reader import Cache

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aot.runtime.plan import needs_no_kernel
-from aot.verification.edges import EdgeCase
+from aot.verification.edge_case import EdgeCase
 from cache_schema.problem import ConvProblem
 from cache_schema.problem_parse import ProblemCase
 from cache_schema.table import IdentityTable

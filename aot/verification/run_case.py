@@ -15,7 +15,7 @@ from aot.runtime.inputs import make_inputs
 from aot.runtime.plan_data import Plan
 from aot.runtime.problem_text import problem_text
 from aot.runtime.reference import Reference, reference
-from aot.verification.edges import EdgeCase
+from aot.verification.edge_case import EdgeCase
 from cache_schema.problem import ConvProblem
 
 #: References kept: kernels are visited in an order in which neighbours often share their problems.

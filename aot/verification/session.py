@@ -15,7 +15,7 @@ from aot.emulator import EMULATOR_VERSION
 from aot.inspection.cache_summary import seal
 from aot.inspection.resolve import resolve
 from aot.verification import problem_file
-from aot.verification.edges import EdgeCase
+from aot.verification.edge_case import EdgeCase
 from aot.verification.evidence import RIGHT as VERDICT_RIGHT
 from aot.verification.evidence import SUFFIX, Evidence, Header, default_path
 from aot.verification.problem_file import Decision, decide

@@ -14,7 +14,8 @@ from typing import Any
 
 from aot.runtime.device import EmulatorDevice
 from aot.runtime.plan import make_plan
-from aot.verification.edges import EdgeCase, edge_cases
+from aot.verification.edge_case import EdgeCase
+from aot.verification.edges import edge_cases
 from aot.verification.evidence import ERROR, RIGHT, WRONG
 from aot.verification.problem_file import served_cases
 from aot.verification.run_case import CaseResult, run_case

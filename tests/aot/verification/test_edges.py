@@ -5,25 +5,28 @@ from __future__ import annotations
 import pytest
 
 from aot.runtime.plan_data import PlanError
-from aot.verification.edges import channel_step, edge_cases, filter_step
+from aot.verification.edges import edge_cases
+from aot.verification.edges_forward import channel_step, filter_step
 from cache_schema.identity import Identity
 from cache_schema.table import IdentityTable
 from grids.catalogue import buildable
 from grids.geometry import gemm_extents
 from grids.serving import SERVING_REASONS, serves
+from grids.tilde import must_zero_dx, sub_gemms
 from tests.aot.samples import forward
 
 
-def sample(arch: str) -> list[Identity]:
-    """Identities spread over all axes of the forward grid."""
-    table = buildable(arch, ["bf16"], ["fwd"], None, None, 300)
+def sample(arch: str, direction: str = "fwd") -> list[Identity]:
+    """Identities spread over all axes of the grid of one direction."""
+    table = buildable(arch, ["bf16"], [direction], None, None, 300)
     return [table.row(index) for index in range(len(table))]
 
 
+@pytest.mark.parametrize("direction", ["fwd", "dgrad"])
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
-def test_every_case_is_served(arch: str) -> None:
+def test_every_case_is_served(arch: str, direction: str) -> None:
     """No case is a problem that the kernel must refuse; all names differ."""
-    identities = sample(arch)
+    identities = sample(arch, direction)
     assert len(identities) >= 200
     for identity in identities:
         cases = edge_cases(identity)
@@ -55,6 +58,32 @@ def test_the_cases_reach_the_edges(arch: str) -> None:
         smallest = cases["smallest"]
         assert (smallest.c, smallest.k) == (channel_step(identity), filter_step(identity))
         assert max(problem.flops for problem in cases.values()) < 2**31
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_the_cases_of_backward_data_reach_its_edges(arch: str) -> None:
+    """Partial tiles in every axis; at any stride several sub-GEMMs, lattices without a tap and pixels nobody writes."""
+    kinds = set()
+    for identity in sample(arch, "dgrad"):
+        cases = {case.name: case.problem for case in edge_cases(identity)}
+        ragged = gemm_extents(cases["ragged"])
+        assert ragged.m % identity.tile_m
+        assert ragged.m > identity.tile_m
+        assert ragged.n > identity.tile_n
+        assert ragged.k > 2 * identity.tile_k
+        assert ragged.k % identity.tile_k
+        assert cases["uniform"].kpg % identity.tile_k == 0
+        assert cases["taps"].y * cases["taps"].x > 32
+        kinds.add(identity.stride_h)
+        if identity.stride_h:
+            assert {(p.stride_h, p.stride_w, p.dilation_h) for n, p in cases.items() if n != "grouped"} == {(1, 1, 1)}
+            assert not any(must_zero_dx(problem) for problem in cases.values())
+        else:
+            assert len(sub_gemms(cases["strided"])) == 4
+            assert must_zero_dx(cases["holes"])
+            assert must_zero_dx(cases["dilated"])
+            assert not must_zero_dx(cases["strided"])
+    assert kinds == {0, 1}
 
 
 def test_ungrouped_kernels_get_no_grouped_case() -> None:

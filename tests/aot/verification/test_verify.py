@@ -12,7 +12,8 @@ import pytest
 
 from aot.runtime.problem_text import problem_text
 from aot.verification import verify as verify_module
-from aot.verification.edges import EdgeCase, edge_cases
+from aot.verification.edge_case import EdgeCase
+from aot.verification.edges import edge_cases
 from aot.verification.evidence import EvidenceError, read_evidence, summarise_evidence
 from aot.verification.session import VerifyRequest, VerifySummary, verify
 from aot.verification.verify import Task, Verdict, verify_entries, verify_entry

@@ -134,6 +134,15 @@ def keep_in_agprs(b: Builder, value: Value) -> Value:
     return b.effect(value.type, f'call {value.type} asm "", "=a,0"({value})')
 
 
+def not_invariant(b: Builder, value: Value) -> Value:
+    """The same scalar, but nothing that is computed from it is moved before this point; emits no instruction."""
+    return (
+        value
+        if value.const is not None
+        else b.effect(value.type, f'call {value.type} asm sideeffect "", "=s,0"({value})')
+    )
+
+
 def sched_group_barrier(b: Builder, mask: int, count: int, group: int = 0) -> None:
     """Ask the scheduler for `count` instructions of a class next."""
     b.declare(_PREFIX + "sched.group.barrier", VOID, "i32 immarg, i32 immarg, i32 immarg")

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from aot.ir.builder import Builder
 from aot.ir.control import Loop
-from aot.ir.intrinsics import buffer_load, buffer_load_to_lds
+from aot.ir.intrinsics import buffer_load, buffer_load_to_lds, not_invariant
 from aot.ir.lds import Segment
 from aot.ir.types import I16, I32, Type, vector
 from aot.ir.values import Value, constant
@@ -135,8 +135,10 @@ class DirectLoader:
     def issue(self, b: Builder, view: View, segment: Segment) -> None:
         """Issue all loads of the tile."""
         rows, batch = self.rows, self.batch
+        # A destination is one addition away; kept in registers, those of all chunks would be too many.
+        first = not_invariant(b, self.wave_bytes)
         if isinstance(rows, list):
-            self._issue(b, view, rows, segment, self.wave_bytes)
+            self._issue(b, view, rows, segment, first)
             return
         assert batch is not None
 
@@ -144,7 +146,7 @@ class DirectLoader:
             self._issue(b, view, rows.entries(state, batch), segment, place)
             return b.add(place, batch * self._pass_bytes)
 
-        for_batches(b, self.chunks, rows, batch, self.wave_bytes, one)
+        for_batches(b, self.chunks, rows, batch, first, one)
 
     @property
     def _pass_bytes(self) -> int:

@@ -166,11 +166,14 @@ class GeneralStream:
         # Behind the last filter row there is no tap at all.
         y = b.select(b.icmp("slt", y, args["g_y_extent"]), y, NOWHERE)
         has_k = b.icmp("slt", self.walk.b_col, left)
+        last_h, last_w = b.sub(args["p_Hi"], 1), b.sub(args["p_Wi"], 1)
 
         def a_offset(entry: Entry) -> Value:
+            # Signs instead of comparisons: sixteen rows would need more scalar registers for conditions than there are.
             start, hi, wi = entry
-            inside = b.both(b.icmp("ult", b.add(hi, y), args["p_Hi"]), b.icmp("ult", b.add(wi, x), args["p_Wi"]))
-            return b.select(inside, b.add(start, tap_bytes), OUT_OF_BOUNDS)
+            h, w = b.add(hi, y), b.add(wi, x)
+            outside = b.or_(b.or_(b.or_(h, b.sub(last_h, h)), w), b.sub(last_w, w))
+            return b.or_(b.and_(outside, OUT_OF_BOUNDS), b.add(start, tap_bytes))
 
         def b_offset(entry: Entry) -> Value:
             return b.select(has_k, entry[0], OUT_OF_BOUNDS)

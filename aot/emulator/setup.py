@@ -11,6 +11,7 @@ import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,8 @@ LDS_LIMIT = {"gfx942": 65536, "gfx950": 163840}
 # High halves of the flat apertures; no buffer window reaches them.
 SHARED_APERTURE, PRIVATE_APERTURE = 0x00020000, 0x00030000
 WAVE = 64
+# Decoded code objects that are kept.
+KEPT_PROGRAMS = 8
 
 
 @dataclass
@@ -87,7 +90,7 @@ def prepare(
     target: str | None,
 ) -> Launch:
     """Check the launch against the code object and decode its instructions. Raises typed errors only."""
-    kernel = code_object.read(code)
+    kernel = _read(code)
     if kernel.symbol != symbol:
         raise LaunchError(f"code object has kernel {kernel.symbol!r}, not {symbol!r}")
     if target is not None and target != kernel.arch:
@@ -103,8 +106,7 @@ def prepare(
         raise LaunchError(f"{lds_bytes} bytes of LDS; {kernel.arch} has {LDS_LIMIT[kernel.arch]}")
     if kernel.uses_dynamic_stack:
         raise UnmodelledStateError("a kernel with a dynamic stack: its scratch size is unknown")
-    lines = [(i.address, i.size, i.mnemonic, i.operands) for i in disassemble(None, code)]
-    program = decode_program(lines, kernel.arch)
+    program = _decode(code)
     mapped = memory.extended()
     image_base = load_image(code, mapped)
     block_bytes = hidden_arguments(kernel, grid3, block3, kernarg, dynamic_lds)
@@ -126,6 +128,18 @@ def prepare(
         scratch_bytes=kernel.scratch_bytes, waves=-(-threads // WAVE), entry=program.by_pc[entry_pc], image_base=image_base,
         mode=mode, user_sgprs=user,
     )
+
+
+@lru_cache(maxsize=KEPT_PROGRAMS)
+def _read(code: bytes) -> CodeObject:
+    return code_object.read(code)
+
+
+@lru_cache(maxsize=KEPT_PROGRAMS)
+def _decode(code: bytes) -> Program:
+    """The decoded program: verification runs one code object many times in a row."""
+    lines = [(i.address, i.size, i.mnemonic, i.operands) for i in disassemble(None, code)]
+    return decode_program(lines, _read(code).arch)
 
 
 def _extent(what: str, extent: Sequence[int]) -> tuple[int, int, int]:

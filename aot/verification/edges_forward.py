@@ -2,7 +2,7 @@
 
 | name | what it reaches |
 |---|---|
-| ragged | partial last tiles in M, N and K, more than one tile in M and N; padding; the general K loop |
+| ragged | partial last tiles in M, N and K, more than one tile in M and N; padding and dilation; the general K loop |
 | planted-nan, planted-inf | ragged with fewer filters and two specials planted: what is masked must not leak |
 | uniform | channels a multiple of tile_k (the lean K loop), an odd count of K tiles, strides that differ |
 | grouped | three groups, narrow channels, dilation along one axis |
@@ -51,7 +51,8 @@ def forward_cases(identity: Identity) -> Iterator[EdgeCase]:
         y=3,
         x=3,
         pad_h=1,
-        pad_w=1,
+        pad_w=2,
+        dilation_w=2,
     )
     yield EdgeCase("ragged", ragged, "uniform", repeat=True)
     planted = replace(ragged, k=multiple_below(identity.tile_n, filters))
@@ -72,7 +73,7 @@ def forward_cases(identity: Identity) -> Iterator[EdgeCase]:
     yield EdgeCase(
         "even",
         replace(
-            base, n=1, c=2 * lean, h=7, w=9, k=filters, y=2, x=2, pad_h=1, pad_w=2,
+            base, n=1, c=2 * lean, h=8, w=9, k=filters, y=2, x=2, pad_h=1, pad_w=2,
             stride_h=3, stride_w=2, dilation_h=2, dilation_w=3,
         ),
         "uniform",

@@ -60,7 +60,7 @@ def _salu(m: Machine, spec: Spec) -> None:
             slot += type_[0] != "@"
             plain = type_.removeprefix("@")
             bits = m.scalar64(at) if BITS[plain] == 64 else m.scalar(at)
-            if spec.name in SIGNED_IMMEDIATES and at == explicit:
+            if spec.name in SIGNED_IMMEDIATES and type_[0] != "@" and slot == len(m.form.kinds):
                 bits = (bits << 16).cast("i32") >> 16
                 bits = bits.cast("u32")
             values.append(bits.cast(plain))

@@ -13,18 +13,28 @@ def quiet(a: Value) -> Value:
     return select(a.is_nan(), a.bits() | (1 << (mantissa - 1)), a.bits()).cast(a.type)
 
 
+def is_signalling(a: Value) -> Value:
+    """A NaN whose top mantissa bit is clear."""
+    return a.is_nan() & ((a.bits() >> (MANTISSA_BITS[a.type] - 1)) & 1).eq(0)
+
+
+def _signalling_first(a: Value, b: Value, otherwise: Value) -> Value:
+    """In IEEE mode a signalling NaN is the result, made quiet; the first operand's before the second's."""
+    return select(is_signalling(a), quiet(a), select(is_signalling(b), quiet(b), otherwise))
+
+
 def fmin(a: Value, b: Value) -> Value:
     """IEEE minNum, -0 below +0."""
     negative = a.bits() >> (BITS[a.type] - 1)
     lower = (a < b) | (a.eq(b) & negative.ne(0))
-    return quiet(select(b.is_nan() | lower, a, b)) if a is not b else quiet(a)
+    return _signalling_first(a, b, select(b.is_nan() | lower, a, b))
 
 
 def fmax(a: Value, b: Value) -> Value:
     """IEEE maxNum, +0 above -0."""
     negative = b.bits() >> (BITS[a.type] - 1)
     higher = (a > b) | (a.eq(b) & negative.ne(0))
-    return quiet(select(b.is_nan() | higher, a, b)) if a is not b else quiet(a)
+    return _signalling_first(a, b, select(b.is_nan() | higher, a, b))
 
 
 def minimum(a: Value, b: Value) -> Value:
@@ -86,7 +96,8 @@ def frexp_mantissa(a: Value) -> Value:
     special = ~(abs(a) < math.inf) | a.eq(0.0)
     wide = a.to("f64") if a.type != "f64" else select(is_denormal(a), a * (2.0**64), a)
     fraction = ((wide.bits() & ~(0x7FF << 52)) | (1022 << 52)).cast("f64")
-    return select(special, a, fraction.to(a.type) if a.type != "f64" else fraction)
+    narrow = f64_to_f16(fraction) if a.type == "f16" else fraction.to(a.type)
+    return select(special, a, narrow)
 
 
 def frexp_exponent(a: Value) -> Value:

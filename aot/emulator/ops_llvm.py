@@ -79,11 +79,11 @@ class Function(Ops):
     # --- Ops ---
     def const(self, value: float, type_: str) -> Value:
         if type_ == "f16":
-            return Value(self, type_, 1, "0xH%04X" % struct.unpack("<H", struct.pack("<e", value)))
+            return Value(self, type_, 1, f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}")
         if is_float(type_):
             if type_ == "f32":
                 value = struct.unpack("<f", struct.pack("<f", value))[0]
-            return Value(self, type_, 1, "0x%016X" % struct.unpack("<Q", struct.pack("<d", value)))
+            return Value(self, type_, 1, f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}")
         if type_ == "b1":
             return Value(self, type_, 1, "true" if int(value) & 1 else "false")
         wrapped = int(value) & ((1 << BITS[type_]) - 1)
@@ -176,9 +176,9 @@ class Function(Ops):
         self.store(self.splat(a.cast(wide)), buffer)
         pointers = self.assign(
             f"getelementptr i32, ptr {buffer.ref}, {llvm_type('u32', LANES)} {self.splat(lanes).ref}", "ptr", LANES)
-        every = f"<{LANES} x i1> splat (i1 true)"
-        gathered = self.call(f"llvm.masked.gather.v{LANES}i32.v{LANES}p0", "u32", LANES,
-                             [pointers, "i32 4", every, f"<{LANES} x i32> poison"])
+        every = Value(self, "b1", LANES, "splat (i1 true)")
+        nothing = Value(self, "u32", LANES, "poison")
+        gathered = self.call(f"llvm.masked.gather.v{LANES}i32.v{LANES}p0", "u32", LANES, [pointers, "i32 4", every, nothing])
         return gathered.cast(a.type)
 
     def read_lane(self, a: Value, lane: Value) -> Value:

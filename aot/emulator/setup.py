@@ -151,8 +151,8 @@ def _extent(what: str, extent: Sequence[int]) -> tuple[int, int, int]:
 def _user_sgprs(kernel: CodeObject, memory: Memory, grid: tuple[int, int, int], block: tuple[int, int, int], kernarg: int,
                 kernarg_bytes: bytes) -> list[int]:
     descriptor = kernel.descriptor
-    if descriptor.private_segment_buffer or descriptor.flat_scratch_init or descriptor.queue_ptr:
-        raise UnmodelledStateError("the kernel asks for a private segment buffer, flat scratch or queue pointer")
+    if descriptor.private_segment_buffer or descriptor.flat_scratch_init:
+        raise UnmodelledStateError("the kernel asks for a private segment buffer or flat scratch")
     registers: list[int] = []
 
     def pointer(address: int) -> None:
@@ -163,6 +163,10 @@ def _user_sgprs(kernel: CodeObject, memory: Memory, grid: tuple[int, int, int], 
         packet[4:10].view(np.uint16)[:] = block
         packet[12:24].view(np.uint32)[:] = [g * b for g, b in zip(grid, block, strict=True)]
         pointer(memory.add(" dispatch packet", packet))
+    if descriptor.queue_ptr:
+        queue = np.zeros(256, np.uint8)
+        queue[64:72].view(np.uint32)[:] = SHARED_APERTURE, PRIVATE_APERTURE
+        pointer(memory.add(" queue", queue))
     if descriptor.kernarg_segment_ptr:
         pointer(kernarg)
     if descriptor.dispatch_id:

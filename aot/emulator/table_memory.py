@@ -71,7 +71,9 @@ def _packed_bf16(memory: Value, data: Value) -> Value:
 ATOMIC: dict[str, Callable[[Value, Value], Value]] = {
     "swap": lambda m, d: d, "add": lambda m, d: m + d, "sub": lambda m, d: m - d, "rsub": lambda m, d: d - m,
     "min": lambda m, d: m.min(d), "max": lambda m, d: m.max(d), "and": lambda m, d: m & d, "or": lambda m, d: m | d,
-    "xor": lambda m, d: m ^ d, "inc": _inc, "dec": _dec, "fadd": lambda m, d: m + d, "fmin": n.fmin, "fmax": n.fmax,
+    "xor": lambda m, d: m ^ d, "inc": _inc, "dec": _dec, "fadd": lambda m, d: m + d, 
+    # A comparison, not minNum: a NaN never replaces what is there, and stays if it is there.
+    "fmin": lambda m, d: select(d < m, d, m), "fmax": lambda m, d: select(d > m, d, m),
     "pk_add_f16": _packed_f16, "pk_add_bf16": _packed_bf16,
 }
 

@@ -181,7 +181,8 @@ def _mad64(a: Value, b: Value, c: Value) -> tuple[Value, Value]:
     if a.type == "u32":
         return total, total < product
     overflow = ((product ^ total) & (c ^ total)) < 0
-    return total, overflow
+    # Bit 64 of the exact sum: its sign.
+    return total, (total < 0) ^ overflow
 
 
 # --- 16-bit integers ---
@@ -196,8 +197,10 @@ for _name, _fn in {
     "v_add_i16": lambda a, b: a + b, "v_sub_i16": lambda a, b: a - b,
 }.items():
     add(_name, "i16 = i16 i16", _fn)
-add("v_mad_u16 v_mad_legacy_u16", "u16 = u16 u16 u16", lambda a, b, c: a * b + c, preserves_high=True)
-add("v_mad_i16 v_mad_legacy_i16", "i16 = i16 i16 i16", lambda a, b, c: a * b + c, preserves_high=True)
+add("v_mad_u16", "u16 = u16 u16 u16", lambda a, b, c: a * b + c, preserves_high=True)
+add("v_mad_i16", "i16 = i16 i16 i16", lambda a, b, c: a * b + c, preserves_high=True)
+add("v_mad_legacy_u16", "u16 = u16 u16 u16", lambda a, b, c: a * b + c)
+add("v_mad_legacy_i16", "i16 = i16 i16 i16", lambda a, b, c: a * b + c)
 add("v_pack_b32_f16", "u32 = f16 f16", lambda a, b: pack32(a, b))
 
 # --- floats ---
@@ -211,7 +214,8 @@ for _t in ("f16", "f32"):
     _o = {"preserves_high": True} if _t == "f16" else {}
     add(f"v_min3_{_t}", f"{_t} = {_t} {_t} {_t}", lambda a, b, c: n.fmin(n.fmin(a, b), c), **_o)
     add(f"v_max3_{_t}", f"{_t} = {_t} {_t} {_t}", lambda a, b, c: n.fmax(n.fmax(a, b), c), **_o)
-    add(f"v_med3_{_t}", f"{_t} = {_t} {_t} {_t}", n.median, **_o)
+    # Of the 16-bit VOP3 instructions of gfx9 this one still clears the upper half; LLVM relies on it.
+    add(f"v_med3_{_t}", f"{_t} = {_t} {_t} {_t}", n.median)
     add(f"v_fma_{_t}", f"{_t} = {_t} {_t} {_t}", fma, **_o)
     add(f"v_fmac_{_t}", f"{_t} = {_t} {_t} @{_t}", fma)
 add("v_add_f64", "f64 = f64 f64", lambda a, b: a + b)
@@ -283,12 +287,17 @@ add("v_sat_pk_u8_i16", "u16 = u32", lambda a: n.saturate(low16(a).cast("i16"), 0
     | (n.saturate(high16(a).cast("i16"), 0, 255).cast("u16") << 8))
 
 
+def _limited(a: Value, low: float) -> Value:
+    """To [low, 1]; NaN stays."""
+    return select(a > 1.0, a.ops.const(1.0, "f32"), select(a < low, a.ops.const(low, "f32"), a))
+
+
 def _norm_i16(a: Value) -> Value:
-    return n.fmin(n.fmax(a, a.ops.const(-1.0, "f32")), a.ops.const(1.0, "f32")).__mul__(32767.0).rint().to("i16")
+    return (_limited(a, -1.0) * 32767.0).rint().to("i16")
 
 
 def _norm_u16(a: Value) -> Value:
-    return n.fmin(n.fmax(a, a.ops.const(0.0, "f32")), a.ops.const(1.0, "f32")).__mul__(65535.0).rint().to("u16")
+    return (_limited(a, 0.0) * 65535.0).rint().to("u16")
 
 
 # --- division helpers ---

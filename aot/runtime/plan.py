@@ -6,6 +6,7 @@ A kernel is described by what a cache records of it. Nothing is refused late: a 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from math import prod
 from typing import Protocol
 
@@ -84,13 +85,18 @@ def make_plan(entry: KernelEntry, problem: ConvProblem) -> Plan:
     identity = entry.identity
     if needs_no_kernel(problem):
         return empty_plan(identity.arch, problem)
-    mask, codes = serves(IdentityTable.from_identities([identity]), problem)
+    mask, codes = serves(_one_row(identity), problem)
     if not mask[0]:
         raise NotServedError(identity, problem, SERVING_REASONS[int(codes[0])])
     family = identity.algorithm, identity.direction
     if family not in _PLANS:
         raise PlanError(f"there are no launch plans for {identity.algorithm} {identity.direction} kernels")
     return _PLANS[family](entry, problem)
+
+
+@lru_cache(maxsize=64)
+def _one_row(identity: Identity) -> IdentityTable:
+    return IdentityTable.from_identities([identity])
 
 
 def _forward(entry: KernelEntry, problem: ConvProblem) -> Plan:

@@ -26,6 +26,8 @@ from cache_schema.table import IdentityTable
 #: Entries handed to a worker at a time, and chunks that wait per worker.
 CHUNK_ENTRIES = 4
 CHUNKS_PER_WORKER = 2
+#: So few are verified in this process: starting others would take longer.
+FEW_ENTRIES = 8
 
 Verdict = dict[str, Any]
 _Chunk = tuple[int, ...]
@@ -42,11 +44,11 @@ class Task:
 
 
 def verify_entries(task: Task, entries: Sequence[int], jobs: int) -> Iterator[Verdict]:
-    """One verdict per entry, as they come; with one job in this process, with more in as many worker processes.
+    """One verdict per entry, as they come, from as many processes as there are jobs, or this one for a few.
 
     A worker that dies takes only the kernel with it that it worked on; that kernel's verdict is an error.
     """
-    if jobs == 1:
+    if len(entries) <= FEW_ENTRIES:
         with Cache.open(task.cache) as cache:
             for number in entries:
                 yield verify_entry(task, cache, number)

@@ -143,10 +143,12 @@ def test_nothing_run_is_nothing_shown(quick_cache: Path) -> None:
     assert not summary.delivered
 
 
-def test_processes_give_the_same_verdicts(quick_cache: Path) -> None:
+def test_processes_give_the_same_verdicts(quick_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two workers or none, the verdicts are equal."""
     task = Task(quick_cache, CASES[1:], "llvm", 1)
     alone = sorted(verify_entries(task, [0, 1], jobs=1), key=lambda v: str(v["digest"]))
+    monkeypatch.setattr(verify_module, "FEW_ENTRIES", 0)
+    monkeypatch.setattr(verify_module, "CHUNK_ENTRIES", 1)
     shared = sorted(verify_entries(task, [0, 1], jobs=2), key=lambda v: str(v["digest"]))
     assert alone == shared
     assert len(alone) == 2

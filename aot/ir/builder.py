@@ -217,6 +217,12 @@ class Builder:
             return a if condition.const else b
         return a if a == b else self.pure(a.type, f"select i1 {condition.text}, {a}, {b}")
 
+    def umin(self, left: Value, right: Value) -> Value:
+        """The smaller of two unsigned numbers."""
+        name = f"llvm.umin.{left.type}"
+        self.declare(name, left.type, f"{left.type}, {left.type}")
+        return self.pure(left.type, f"call {left.type} @{name}({left}, {right})")
+
     def both(self, left: Value, right: Value) -> Value:
         """Conjunction of two conditions."""
         return self._commutative("and", left, right)

@@ -34,13 +34,14 @@ from aot.kernels.loaders import BatchedLoader, DirectLoader, RegisterLoader, Sta
 from aot.kernels.mainloop import Buffers, Loads, Multiply
 from aot.kernels.row_table import ENTRY_BYTES, Entry, RowTable, own_row_numbers, own_rows
 from aot.kernels.rows import ImageRow, image_rows
-from aot.kernels.rowsets import EvenRows, TabledRows
+from aot.kernels.rowsets import DecodedRows, EvenRows, TabledRows
 from aot.kernels.source import KernelSource
 from aot.kernels.streams import GeneralStream, Stream, UniformStream, Walk
 from aot.kernels.swizzle import Swizzle, swizzle
 from aot.kernels.tile import Tile
 from cache_schema.identity import Identity
 from grids import geometry
+from grids.targets import target
 
 #: Loop strength reduction adds address registers to loops that need none. Breaking accumulator phis into scalars makes
 #: the register allocator copy them every round. The scalar passes in front of instruction selection find nothing to do
@@ -100,7 +101,8 @@ class _Forward:
         self.a_chunks, self.b_chunks = self._chunks()
         self.swizzle = self._swizzle()
         self.budget = budget.plan(self.tile, self.a_chunks, self.b_chunks, staged=not identity.async_dma)
-        self.tabled = self.budget.a_batch is not None
+        self.batched = self.budget.a_batch is not None
+        self.tabled = self.batched and self._operand_bytes + self._table_bytes <= target(identity.arch).lds_bytes
         self.pool = LdsPool(self._lds_bytes())
         self.b = Builder()
         self.args = module.KernelArguments(self.b, self.arguments)
@@ -169,10 +171,14 @@ class _Forward:
         """LDS of the operand tiles."""
         return self.layout.buffers * (self.layout.a_bytes + self.layout.b_bytes)
 
+    @property
+    def _table_bytes(self) -> int:
+        """LDS of a row table."""
+        return self.tile.m * ENTRY_BYTES
+
     def _lds_bytes(self) -> int:
         """LDS of the kernel: a table that is read in the loop stands behind the operand tiles."""
-        table = self.tile.m * ENTRY_BYTES if self.tabled else 0
-        return max(self.layout.total_bytes, self._operand_bytes + table)
+        return max(self.layout.total_bytes, self._operand_bytes + self._table_bytes * self.tabled)
 
     def _buffers(self) -> list[Buffers]:
         """The operand tiles in LDS."""
@@ -198,6 +204,7 @@ class _Forward:
             b=prepare(first_row=place.wave_n, count=tile.fragments_n, row_elems=layout.b_row_elems),
             transposed=self.identity.epilogue == "cshuffle",
             hints=self.identity.pipeline in ("compv3", "compv4"),
+            reads_ahead=self.identity.pipeline == "compv4",
         )
 
     def _walk(self, place: Place) -> Walk:
@@ -219,10 +226,12 @@ class _Forward:
         )
 
     def _own_rows(self, place: Place) -> tuple[list[Value], list[ImageRow]]:
-        """The rows of A that this thread decodes: those of its chunks, or its share of a row table."""
+        """The rows of A that this thread decodes in the prologue: those of its chunks, or its share of a row table."""
         b = self.b
         if self._has_table:
             numbers = own_row_numbers(b, place.thread, self.tile.m, self.tile.threads)
+        elif self.batched:
+            numbers = []
         else:
             first = self.a_chunks.position(b, place.thread, 0).row
             numbers = [b.add(first, number * self.a_chunks.rows_per_pass) for number in range(self.a_chunks.passes)]
@@ -230,8 +239,10 @@ class _Forward:
 
     @property
     def _has_table(self) -> bool:
-        """Whether sharing decoded rows saves work; a table that is read in the loop is needed anyway."""
-        return self.tabled or self.a_chunks.passes > own_rows(self.tile.m, self.tile.threads)
+        """Whether decoded rows are shared: where the loop reads them, or where it saves work in the prologue."""
+        if self.batched:
+            return self.tabled
+        return self.a_chunks.passes > own_rows(self.tile.m, self.tile.threads)
 
     def _weights(self, place: Place, walk: Walk) -> EvenRows:
         """The rows of B that this thread loads."""
@@ -251,23 +262,24 @@ class _Forward:
 
     def _entries(
         self, place: Place, stream: Stream, numbers: list[Value], rows: list[ImageRow]
-    ) -> list[Entry] | TabledRows:
-        """What the loop knows about the rows of A: an entry per chunk, or a table of them."""
+    ) -> list[Entry] | TabledRows | DecodedRows:
+        """What the loop knows about the rows of A: an entry per chunk, a table of them, or how to decode them."""
         b, tile = self.b, self.tile
+        first = self.a_chunks.position(b, place.thread, 0).row
         if not self._has_table:
+            if self.batched:
+                return DecodedRows(b, self.args, self.a_chunks, stream, b.add(place.first_m, first))
             return [stream.localised(entry) for entry in stream.entries(rows)]
         # A table that only the prologue reads may stand where the operand tiles will be.
-        start = self._operand_bytes if self.tabled else 0
-        table = RowTable(Segment(start, tile.m * ENTRY_BYTES), stream.words)
+        table = RowTable(Segment(self._operand_bytes * self.tabled, self._table_bytes), stream.words)
         if tile.threads > tile.m:
             has_row = b.icmp("ult", place.thread, tile.m)
             if_then(b, has_row, lambda: table.write(b, numbers, stream.entries(rows)))
         else:
             table.write(b, numbers, stream.entries(rows))
         lds_barrier(b)
-        first = self.a_chunks.position(b, place.thread, 0).row
         tabled = TabledRows(b, table, self.a_chunks, stream, first)
-        if self.tabled:
+        if self.batched:
             return tabled
         own = tabled.entries(tabled.start(), self.a_chunks.passes)
         lds_barrier(b)
@@ -277,7 +289,7 @@ class _Forward:
         self,
         place: Place,
         stream: Stream,
-        a_rows: list[Entry] | TabledRows,
+        a_rows: list[Entry] | TabledRows | DecodedRows,
         weights: EvenRows,
         buffers: list[Buffers],
         phase: Multiply,

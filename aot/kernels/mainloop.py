@@ -8,8 +8,8 @@
 | unroll_k of compv3, compv4 | 2 | load the next tile into registers, multiply, store it, barrier |
 | async_dma | 2 | wait for the tile, barrier, start the next tile, multiply at raised priority |
 
-compv3 pairs LDS reads and matrix instructions in the scheduler; compv4 does so too and runs at raised priority. Tiles
-fetched beyond the last one are out of bounds and never multiplied. Where registers cannot hold a tile (see `budget`),
+compv3 has the scheduler group the LDS reads and matrix instructions of a step; compv4 has it read a step ahead and runs
+at raised priority. Tiles fetched beyond the last one are out of bounds and never multiplied. Where registers cannot hold a tile (see `budget`),
 compv3 and compv4 load and store it before the matrix phase, as mem does.
 """
 
@@ -42,13 +42,18 @@ class Buffers:
 
 @dataclass(frozen=True, slots=True)
 class Multiply:
-    """The matrix phase of one K tile. `transposed` results have rows along n and columns along m."""
+    """The matrix phase of one K tile. `transposed` results have rows along n and columns along m.
+
+    `hints` groups the LDS reads of a step, for the scheduler, in front of its matrix instructions; with `reads_ahead`, in
+    front of those of the step before, so that reads are under way while matrix instructions run.
+    """
 
     tile: Tile
     a: Fragments
     b: Fragments
     transposed: bool
     hints: bool
+    reads_ahead: bool = False
 
     def start(self) -> Values:
         """Zero accumulators, m-major."""
@@ -64,10 +69,18 @@ class Multiply:
                 row, col = divmod(index, self.b.count)
                 operands = (right[col], left[row]) if self.transposed else (left[row], right[col])
                 result[index] = mfma(b, self.tile.atom, *operands, result[index])
-            if self.hints:
-                sched_group_barrier(b, SCHED_DS_READ, self.a.count + self.b.count)
-                sched_group_barrier(b, SCHED_MFMA, len(result))
+        if self.hints:
+            self._hint(b, self.a.count + self.b.count, len(result))
         return result
+
+    def _hint(self, b: Builder, reads: int, products: int) -> None:
+        """The order of this phase's instructions."""
+        ahead = min(int(self.reads_ahead), self.tile.steps - 1)
+        for step in range(-ahead, self.tile.steps):
+            if step + ahead < self.tile.steps:
+                sched_group_barrier(b, SCHED_DS_READ, reads)
+            if step >= 0:
+                sched_group_barrier(b, SCHED_MFMA, products)
 
 
 @dataclass(frozen=True, slots=True)

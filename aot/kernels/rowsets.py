@@ -7,7 +7,7 @@ batch from the row table (A) or from the distance between rows (B).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from aot.ir.intrinsics import OUT_OF_BOUNDS
 from aot.ir.values import Value
 from aot.kernels.chunks import ChunkMap
 from aot.kernels.row_table import ENTRY_BYTES, Entry, RowTable
+from aot.kernels.rows import image_rows
 from aot.kernels.streams import Stream
 
 
@@ -54,6 +55,28 @@ class TabledRows:
 
     def advance(self, state: Sequence[Value], count: int) -> list[Value]:
         return [self.b.add(state[0], count * self.chunks.rows_per_pass * ENTRY_BYTES)]
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedRows:
+    """Rows of A decoded anew for every batch, where LDS has no room for a table. State: output pixel of the batch."""
+
+    b: Builder
+    args: Mapping[str, Value]
+    chunks: ChunkMap
+    stream: Stream
+    first_pixel: Value
+
+    def start(self) -> list[Value]:
+        return [self.first_pixel]
+
+    def entries(self, state: Sequence[Value], count: int) -> list[Entry]:
+        step = self.chunks.rows_per_pass
+        rows = image_rows(self.b, self.args, [self.b.add(state[0], number * step) for number in range(count)])
+        return [self.stream.localised(entry) for entry in self.stream.entries(rows)]
+
+    def advance(self, state: Sequence[Value], count: int) -> list[Value]:
+        return [self.b.add(state[0], count * self.chunks.rows_per_pass)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,6 +219,8 @@ class Builder:
 
     def umin(self, left: Value, right: Value) -> Value:
         """The smaller of two unsigned numbers."""
+        if left.const is not None and right.const is not None:
+            return left if unsigned(left) < unsigned(right) else right
         name = f"llvm.umin.{left.type}"
         self.declare(name, left.type, f"{left.type}, {left.type}")
         return self.pure(left.type, f"call {left.type} @{name}({left}, {right})")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from aot.ir.builder import Builder
 from aot.ir.flavor import Flavor
-from aot.ir.types import BUFFER, F32, GLOBAL_PTR, I1, I16, I32, VOID, Type, element_of, vector
+from aot.ir.types import BUFFER, F32, GLOBAL_PTR, I1, I16, I32, VOID, Type, vector
 from aot.ir.values import Value, constant
 
 #: Word 3 of a raw buffer descriptor on gfx9: 32-bit data format.
@@ -14,7 +14,7 @@ RAW_BUFFER_WORD3 = 0x00027000
 #: Always out of bounds: tensors are smaller than 2^31 bytes. Aligned, and adding an offset below 2^31 cannot wrap.
 OUT_OF_BOUNDS = 0x80000000
 #: Scheduling groups of sched.group.barrier.
-SCHED_MFMA, SCHED_VMEM_READ, SCHED_DS_READ, SCHED_DS_WRITE = 0x008, 0x020, 0x100, 0x200
+SCHED_MFMA, SCHED_DS_READ = 0x008, 0x100
 
 _PREFIX = "llvm.amdgcn."
 
@@ -149,12 +149,6 @@ def sched_group_barrier(b: Builder, mask: int, count: int, group: int = 0) -> No
     b.line(f"call void @{_PREFIX}sched.group.barrier(i32 {mask}, i32 {count}, i32 {group})")
 
 
-def sched_barrier(b: Builder, mask: int = 0) -> None:
-    """Nothing outside the mask is scheduled across this point."""
-    b.declare(_PREFIX + "sched.barrier", VOID, "i32 immarg")
-    b.line(f"call void @{_PREFIX}sched.barrier(i32 {mask})")
-
-
 def set_priority(b: Builder, priority: int) -> None:
     """Issue priority of this wave, 0 to 3."""
     b.declare(_PREFIX + "s.setprio", VOID, "i16 immarg")
@@ -164,9 +158,3 @@ def set_priority(b: Builder, priority: int) -> None:
 def is_one(b: Builder, value: Value) -> Value:
     """A 0/1 word as a condition."""
     return constant(value.const, I1) if value.const is not None else b.icmp("ne", value, 0)
-
-
-def half_words(b: Builder, value: Value) -> list[Value]:
-    """The elements of a 16-bit vector."""
-    assert element_of(value.type).bits == 16
-    return [b.extract(value, lane) for lane in range(value.type.lanes)]

@@ -6,7 +6,7 @@ may be in flight at the same time carry alias scopes: the code generator then wa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from aot.ir.builder import Builder
 from aot.ir.types import LDS_PTR
@@ -29,19 +29,17 @@ class Segment:
         return b.offset_pointer(b.offset_pointer(base, byte_offset), self.start)
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class LdsPool:
     """The array. `alignment` keeps 16-byte reads whole."""
 
     size: int
     alignment: int = 16
-    segments: list[Segment] = field(default_factory=list)
 
     def segment(self, start: int, size: int) -> Segment:
         """Cut a segment out of the array; the caller answers for liveness."""
         assert 0 <= start <= start + size <= self.size
-        self.segments.append(Segment(start, size))
-        return self.segments[-1]
+        return Segment(start, size)
 
     def disjoint(self, b: Builder, segments: list[Segment]) -> list[Segment]:
         """The same segments with alias scopes that tell them apart."""

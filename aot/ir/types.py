@@ -27,7 +27,7 @@ class Type:
         return self.text[0] == "i"
 
 
-I1, I8, I16, I32, I64 = (Type(f"i{bits}", bits) for bits in (1, 8, 16, 32, 64))
+I1, I16, I32, I64 = (Type(f"i{bits}", bits) for bits in (1, 16, 32, 64))
 F16, BF16, F32 = Type("half", 16), Type("bfloat", 16), Type("float", 32)
 GLOBAL_PTR, LDS_PTR = Type("ptr addrspace(1)", 64), Type("ptr addrspace(3)", 32)
 CONSTANT_PTR, BUFFER = Type("ptr addrspace(4)", 64), Type("ptr addrspace(8)", 128)

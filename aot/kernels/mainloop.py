@@ -9,8 +9,8 @@
 | async_dma | 2 | wait for the tile, barrier, start the next tile, multiply at raised priority |
 
 compv3 has the scheduler group the LDS reads and matrix instructions of a step; compv4 has it read a step ahead and runs
-at raised priority. Tiles fetched beyond the last one are out of bounds and never multiplied. Where registers cannot hold a tile (see `budget`),
-compv3 and compv4 load and store it before the matrix phase, as mem does.
+at raised priority. Tiles fetched beyond the last one are out of bounds and never multiplied. Where registers cannot
+hold a tile (see `budget`), compv3 and compv4 load and store it before the matrix phase, as mem does.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Buffers:
 class Multiply:
     """The matrix phase of one K tile. `transposed` results have rows along n and columns along m.
 
-    `hints` groups the LDS reads of a step, for the scheduler, in front of its matrix instructions; with `reads_ahead`, in
-    front of those of the step before, so that reads are under way while matrix instructions run.
+    `hints` groups the LDS reads of a step, for the scheduler, in front of its matrix instructions; with `reads_ahead`,
+    in front of those of the step before, so that reads are under way while matrix instructions run.
     """
 
     tile: Tile

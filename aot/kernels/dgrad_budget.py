@@ -27,21 +27,26 @@ class GradientBudget:
 
 
 def plan(tile: Tile, a: ChunkMap, b_vec: int, *, transposed: bool) -> GradientBudget:
-    """Keep rows in registers if there is room, else fewer rows of B per thread, else the rows of A in a table."""
-    usual = budget.plan(tile, a, ChunkMap(tile.k, tile.n, tile.threads, b_vec), staged=True)
-    a_batch, b_batch = usual.a_batch, usual.b_batch
+    """The first choice that fits: as a forward kernel; fewer rows of B; no prefetch; rows of A in a table."""
+    even = ChunkMap(tile.k, tile.n, tile.threads, b_vec)
+    usual = budget.plan(tile, a, even, staged=True)
     share = budget.REGISTER_FILE // -(-tile.threads // budget.THREADS_PER_SIMD_WAVE)
     room = min(budget.ORDINARY, share - tile.atom.accumulator.lanes * tile.fragments_m * tile.fragments_n)
     fixed = OVERHEAD + (tile.fragments_m + tile.fragments_n) * tile.atom.operand.bytes // 4
-    rows = ENTRY * (a_batch or a.passes)
+    staging = sum(chunks.passes * max(1, chunks.vec // 2) for chunks in (a, even))
 
-    def weights(most: int) -> WeightChunks:
-        return WeightChunks(tile.k, tile.n, tile.threads, b_vec, transposed, most)
+    def choice(most_rows: int, prefetches: bool, a_batch: int | None) -> GradientBudget:
+        weights = WeightChunks(tile.k, tile.n, tile.threads, b_vec, transposed, most_rows)
+        return GradientBudget(usual.accumulates_in_agprs, prefetches, weights, a_batch, usual.b_batch)
 
-    chunks = weights(MAX_ROWS)
-    if fixed + rows + COUNTER * chunks.run <= room:
-        return GradientBudget(usual.accumulates_in_agprs, usual.prefetches, chunks, a_batch, b_batch)
-    chunks = weights(1)
-    if fixed + rows + COUNTER * chunks.run > room:
-        a_batch = min(a_batch or a.passes, budget.LEAN_BATCH)
-    return GradientBudget(usual.accumulates_in_agprs, usual.prefetches and a_batch is None, chunks, a_batch, b_batch)
+    def fits(made: GradientBudget) -> bool:
+        rows = ENTRY * (made.a_batch or a.passes) + COUNTER * made.weights.run
+        return fixed + rows + staging * made.prefetches <= room
+
+    choices = [
+        choice(MAX_ROWS, usual.prefetches, usual.a_batch),
+        choice(1, usual.prefetches, usual.a_batch),
+        choice(1, False, usual.a_batch),
+    ]
+    lean = choice(1, False, min(usual.a_batch or a.passes, budget.LEAN_BATCH))
+    return next((made for made in choices if fits(made)), lean)

@@ -1,6 +1,8 @@
 """Kill rate of the verification: plants faults in real code objects and counts how many are noticed.
 
-    .venv/bin/python scripts/bench/bench_mutants.py [--kernel gfx950-gemm_bf16_64x64x32]... [--every N] [--json FILE]
+    .venv/bin/python scripts/bench/bench_mutants.py [--kernel NAME]... [--cache FILE]... [--every N] [--json FILE]
+
+NAME is one of Triton's kernels such as gfx950-gemm_bf16_64x64x32; without any, all of them are tried.
 
 Only instructions that the right kernel executes are changed. Prints one JSON object: per kernel and kind of fault how
 many mutants were made and how they were caught (sanitizer fault, wrong numbers, typed error), and every survivor.
@@ -19,24 +21,20 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 
-def measure(kernel: Any, every: int) -> dict[str, Any]:
+def measure(subject: Any, every: int) -> dict[str, Any]:
     """Tries the mutants of one kernel."""
-    from tests.aot.emulator.mutant_trial import baseline, problems_of, trial
-    from tests.aot.emulator.mutants import mutants
+    from tests.aot.emulator.mutant_trial import trials
 
-    chosen = problems_of(kernel)
     start = time.perf_counter()
-    right = baseline(kernel, chosen)
-    tried = [m for m in mutants(kernel.code, kernel.arch) if m.instruction.address in right.executed][::every]
-    trials = [trial(kernel, mutant, chosen, right.budget) for mutant in tried]
+    results = trials(subject, every)
     kinds: dict[str, Counter[str]] = {}
-    for result in trials:
+    for result in results:
         kinds.setdefault(result.mutant.kind, Counter())[result.caught or "survived"] += 1
-    survivors = [str(result.mutant) for result in trials if not result.caught]
+    survivors = [str(result.mutant) for result in results if not result.caught]
     return {
-        "kernel": str(kernel),
-        "mutants": len(trials),
-        "kill_rate": 1 - len(survivors) / len(trials),
+        "kernel": subject.name,
+        "mutants": len(results),
+        "kill_rate": 1 - len(survivors) / len(results),
         "kinds": {kind: dict(counts) for kind, counts in sorted(kinds.items())},
         "survivors": survivors,
         "seconds": time.perf_counter() - start,
@@ -45,15 +43,19 @@ def measure(kernel: Any, every: int) -> dict[str, Any]:
 
 def main() -> None:
     sys.path.insert(0, str(ROOT))
+    from tests.aot.emulator.mutant_trial import cache_subjects, triton_subject
     from tests.aot.emulator.triton.launch import DATA, load
 
-    kernels = {str(kernel): kernel for kernel in load(DATA)}
+    kernels = {str(kernel): triton_subject(kernel) for kernel in load(DATA)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kernel", action="append", choices=sorted(kernels), help="may be repeated; default: all")
+    parser.add_argument("--cache", type=Path, action="append", default=[], help="all kernels of a cache of ours")
     parser.add_argument("--every", type=int, default=1, help="try every Nth mutant")
     parser.add_argument("--json", type=Path, help="also write the result to a file")
     options = parser.parse_args()
-    reports = [measure(kernels[name], options.every) for name in options.kernel or sorted(kernels)]
+    names = options.kernel or ([] if options.cache else sorted(kernels))
+    subjects = [kernels[name] for name in names] + [own for path in options.cache for own in cache_subjects(path)]
+    reports = [measure(subject, options.every) for subject in subjects]
     made = sum(report["mutants"] for report in reports)
     result = {
         "mutants": made,

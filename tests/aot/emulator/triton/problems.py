@@ -73,7 +73,7 @@ def problems(variant: Variant, *, full: bool = False) -> Iterator[Problem]:
 def _gemm(variant: Variant, full: bool) -> Iterator[Problem]:
     tile_m, tile_n, tile_k = (variant.constants[f"TILE_{axis}"] for axis in "MNK")
     rng = np.random.default_rng(21)
-    sizes = [(tile_m + 5, tile_n + 3, 2 * tile_k + 7), (1, 1, 1), (tile_m, tile_n, 3 * tile_k), (3, 5, 0)]
+    sizes = [(tile_m + 5, tile_n + 3, 2 * tile_k + 7), (1, 1, 1), (tile_m, tile_n, 3 * tile_k), (tile_m + 5, tile_n + 3, 0)]
     if full:
         sizes += [(2 * tile_m - 1, tile_n - 1, tile_k), (tile_m + 1, 2 * tile_n + 1, 5 * tile_k - 1), (17, 33, 65)]
     for m, n, k in sizes:
@@ -176,7 +176,7 @@ def _conv(variant: Variant, full: bool) -> Iterator[Problem]:
     dtype = variant.pointers[0]
     rng = np.random.default_rng(26)
     pad_to = 16 if variant.aligned else 1
-    shapes = [(1, 7, 6, 5, 9, 3, 3, 1, 1, 1), (2, 5, 5, 16, 16, 1, 1, 1, 0, 1)]
+    shapes = [(2, 7, 6, 5, 70, 3, 3, 1, 1, 1), (2, 5, 5, 16, 16, 1, 1, 1, 0, 1)]
     if full:
         shapes += [(1, 9, 9, 3, 70, 3, 2, 2, 1, 1), (1, 11, 8, 17, 5, 3, 3, 1, 2, 2)]
     for n, h, w, channels, filters, r, s, stride, pad, dilation in shapes:

@@ -47,7 +47,7 @@ def make(tmp_path: Path, behaviour: Behaviour) -> Make:
         out: str = "out", limit: int | None = LIMIT, act: Behaviour = behaviour, **options: object
     ) -> BuildRequest:
         scope = GridScope("gfx950", ("fwd",), axes_file=axes, limit=limit)
-        values: dict[str, object] = {"scope": scope, "dtypes": ("bf16",), "toolchain": TOOLCHAIN, "jobs": 2}
+        values: dict[str, object] = {"scope": scope, "dtypes": ("bf16",), "toolchain": TOOLCHAIN, "jobs": 1}
         values |= {"out": tmp_path / out, "unit": fake_unit.unit(act), "time_limit": 30.0, **options}
         return BuildRequest(**values)  # type: ignore[arg-type]
 
@@ -101,7 +101,7 @@ def test_every_candidate_has_an_outcome(make: Make) -> None:
 
 def test_each_key_is_compiled_once_and_each_identity_emitted_once(make: Make, behaviour: Behaviour) -> None:
     """With several workers and aliases spread over all chunks, no kernel is emitted or compiled a second time."""
-    summary = _one(_with_async(make()))
+    summary = _one(_with_async(make(jobs=2)))
     emitted, compiled = logged(behaviour, "emit"), logged(behaviour, "compile")
     assert len(emitted) == len(set(emitted)) == 900
     assert len(compiled) == len(set(compiled)) == summary.built
@@ -195,7 +195,7 @@ def test_failures_are_recorded_and_spare_the_rest(make: Make, behaviour: Behavio
     digests = [digest.tobytes().hex() for digest in select(make().scope, "bf16").digests]
     faults = {digests[3]: "emission", digests[10]: "codegen", digests[20]: "segv", digests[30]: "hang"}
     broken = replace(behaviour, faults=faults)
-    summary = _one(make(act=broken, time_limit=2.0))
+    summary = _one(make(act=broken, time_limit=2.0, jobs=2))
     assert (summary.built + summary.duplicates, summary.failed, summary.timed_out) == (LIMIT - 4, 3, 1)
     assert not summary.complete
     with Cache.open(summary.cache) as cache:
@@ -264,7 +264,7 @@ def test_code_in_the_working_store_outlives_changed_sources(make: Make, behaviou
                 stop.set()
 
     with pytest.raises(BuildInterruptedError):
-        build(make(act=replace(behaviour, seconds=0.02)), StopHalfWay(), stop)
+        build(make(act=replace(behaviour, seconds=0.02), jobs=2), StopHalfWay(), stop)
     before = set(logged(behaviour, "compile"))
     behaviour.log.unlink()
     summary = _one(make(provenance={"emitter": "edited"}))

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass, fields
 
 IMPLICIT_GEMM = "implicit_gemm"
+#: The second stage of two-stage backward weights; never offered on its own.
+REDUCE = "implicit_gemm_reduce"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from cache_schema.problem import DTYPES
 from cache_schema.table import IdentityTable, concat
 from grids.axes import load_axes
 from grids.enumerate import family_candidates
-from grids.families import Family, select
+from grids.families import Family, select, with_helpers
 from grids.rules import Verdicts, evaluate
 from grids.selection import shard, spread
 from grids.targets import target
@@ -150,7 +150,7 @@ def open_catalogue(
         if dtype not in DTYPES:
             raise UnknownValueError("dtype", dtype, DTYPES)
     axes = load_axes(axes_file)
-    chosen = select(directions, families)
+    chosen = with_helpers(select(directions, families))
     if not chosen:
         raise RequestError("no family of this name serves this direction; `rocke-aot count` lists them")
     parts = []

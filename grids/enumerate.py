@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cache_schema.errors import UnknownValueError
-from cache_schema.identity import IMPLICIT_GEMM
+from cache_schema.identity import IMPLICIT_GEMM, REDUCE, Identity
 from cache_schema.problem import DTYPES, ELEM_BYTES
 from cache_schema.table import ColumnSource, IdentityTable, concat
 from grids import geometry, policies
@@ -40,6 +40,8 @@ def family_candidates(arch: str, dtype: str, family: Family, axes: FamilyAxes) -
     gpu = target(arch)
     if dtype not in DTYPES:
         raise UnknownValueError("dtype", dtype, DTYPES)
+    if family.name == "reduce":
+        return IdentityTable.from_identities([reduce_identity(arch, dtype, int(r)) for r in axes["ws_replicas"]])
     tiles = geometries(gpu, dtype, axes)
     inner = _inner_rows({name: values for name, values in axes.items() if name not in GEOMETRY_AXES})
     geometry_count, inner_count = len(tiles["tile_m"]), len(inner["epilogue"])
@@ -68,6 +70,11 @@ def family_candidates(arch: str, dtype: str, family: Family, axes: FamilyAxes) -
     columns |= {name: rows[name] for name in ("group_merge", "ws_replicas", "max_sub_gemms") if name in axes}
     columns |= _FAMILY_COLUMNS[family.name](gpu, dtype, rows)
     return IdentityTable.from_columns(geometry_count * inner_count, columns)
+
+
+def reduce_identity(arch: str, dtype: str, replicas: int) -> Identity:
+    """The second stage of every two-stage kernel with this dW and this many replicas."""
+    return Identity(arch, "wgrad", REDUCE, dtype, dtype, dtype, wave_size=target(arch).wave_size, ws_replicas=replicas)
 
 
 def geometries(gpu: Target, dtype: str, axes: FamilyAxes) -> dict[str, Column]:
@@ -238,7 +245,7 @@ _FAMILY_COLUMNS = {
     "two_stage": _two_stage_columns,
     "merged": _merged_columns,
 }
-assert set(_FAMILY_COLUMNS) == set(FAMILIES)
+assert {*_FAMILY_COLUMNS, "reduce"} == set(FAMILIES)
 
 
 def _inner_rows(axes: FamilyAxes) -> dict[str, Column]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cache_schema.errors import UnknownValueError
-from cache_schema.identity import IMPLICIT_GEMM
+from cache_schema.identity import IMPLICIT_GEMM, REDUCE
 from cache_schema.problem import DIRECTIONS
 from cache_schema.table import IdentityTable
 
@@ -39,6 +39,7 @@ FAMILIES: dict[str, Family] = {
         Family("atomic", "wgrad", "backward weights split over K at a run-time degree, summed by atomics"),
         Family("two_stage", "wgrad", "backward weights split over K into f32 replicas, reduced by a second kernel"),
         Family("merged", "wgrad", "depthwise backward weights, several groups per workgroup, two-stage"),
+        Family("reduce", "wgrad", "second stage of two-stage backward weights: folds the replicas into dW"),
     )
 }
 
@@ -50,13 +51,21 @@ def select(directions: Iterable[str] | None = None, names: Iterable[str] | None 
     return tuple(f for f in FAMILIES.values() if f.direction in wanted_directions and f.name in wanted_names)
 
 
+def with_helpers(families: Sequence[Family]) -> tuple[Family, ...]:
+    """These families, and those whose kernels their plans need."""
+    chosen = {family.name for family in families}
+    if chosen & {"two_stage", "merged"}:
+        chosen.add("reduce")
+    return tuple(family for family in FAMILIES.values() if family.name in chosen)
+
+
 def family_names(table: IdentityTable) -> npt.NDArray[np.object_]:
-    """The family of every row, "" for kernels that are no implicit GEMM."""
+    """The family of every row, "" for kernels that belong to none."""
     return np.array(["", *FAMILIES], dtype=object)[family_codes(table)]
 
 
 def family_codes(table: IdentityTable) -> npt.NDArray[np.int8]:
-    """1 + the position in `FAMILIES` of the family of every row, 0 for kernels that are no implicit GEMM."""
+    """1 + the position in `FAMILIES` of the family of every row, 0 for kernels that belong to none."""
     split, wgrad, dgrad = (
         table.columns["split_k"] > 1,
         table.equals("direction", "wgrad"),
@@ -75,7 +84,8 @@ def family_codes(table: IdentityTable) -> npt.NDArray[np.int8]:
     }
     position = {name: 1 + index for index, name in enumerate(FAMILIES)}
     codes = np.select(list(tests.values()), [np.int8(position[name]) for name in tests], default=np.int8(0))
-    return np.where(table.equals("algorithm", IMPLICIT_GEMM), codes, 0).astype(np.int8)
+    others = np.where(table.equals("algorithm", REDUCE), position["reduce"], 0)
+    return np.where(table.equals("algorithm", IMPLICIT_GEMM), codes, others).astype(np.int8)
 
 
 def _known(what: str, given: Iterable[str] | None, allowed: Sequence[str]) -> tuple[str, ...]:

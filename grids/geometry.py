@@ -31,8 +31,8 @@ MAX_VECTOR_BYTES = 16
 LDS_PAD_ELEMS = 8
 #: Grid y and z are 16 bits in the dispatch packet's users; x is kept to the same bound for implicit GEMM.
 MAX_GRID = 65535
-#: Stage 2 of two-stage wgrad: one element per thread of a 4 x 64 tile.
-REDUCE_TILE_M, REDUCE_TILE_N = 4, 64
+#: Stage 2 of two-stage wgrad: one result per thread.
+REDUCE_THREADS = 256
 
 
 def block_threads(*, warp_m: IntT, warp_n: IntT, wave_size: int) -> IntT:
@@ -233,9 +233,9 @@ def dgrad_grid(*, total_tiles: IntT, groups: IntT, slices: IntT) -> tuple[IntT, 
     return total_tiles, groups, slices
 
 
-def reduce_grid(*, gemm_m: int, gemm_n: int, groups: int) -> tuple[int, int, int]:
-    """Workgroups (x, y, z) of stage 2 of two-stage wgrad."""
-    return ceil_div(gemm_n, REDUCE_TILE_N), ceil_div(gemm_m, REDUCE_TILE_M), groups
+def reduce_grid(*, elements: int) -> tuple[int, int, int]:
+    """Workgroups (x, y, z) of stage 2 of two-stage wgrad: `elements` of dW in a row, whatever its groups."""
+    return ceil_div(elements, REDUCE_THREADS), 1, 1
 
 
 # --- arithmetic on ints and columns alike ----------------------------------------------------------------------------

@@ -12,14 +12,21 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from cache_schema.identity import REDUCE
 from cache_schema.table import IdentityTable, is_constant
 from grids.dgrad_rules import DGRAD_RULES
 from grids.forward_rules import FORWARD_RULES
 from grids.rule import Mask, Rows, Rule
 from grids.targets import target
-from grids.wgrad_rules import WGRAD_RULES
+from grids.wgrad_rules import REDUCE_RULES, WGRAD_RULES
 
-RULES: dict[str, tuple[Rule, ...]] = {"fwd": FORWARD_RULES, "dgrad": DGRAD_RULES, "wgrad": WGRAD_RULES}
+#: By direction, and for kernels that are no GEMM by algorithm.
+RULES: dict[str, tuple[Rule, ...]] = {
+    "fwd": FORWARD_RULES,
+    "dgrad": DGRAD_RULES,
+    "wgrad": WGRAD_RULES,
+    REDUCE: REDUCE_RULES,
+}
 #: Reason codes; a verdict is a position in this tuple, and position 0 means that no rule fails.
 REASONS: tuple[str, ...] = ("", *(rule.code for rules in RULES.values() for rule in rules))
 _POSITION = {code: position for position, code in enumerate(REASONS)}
@@ -65,8 +72,8 @@ def evaluate(table: IdentityTable) -> Verdicts:
     Raises `UnknownValueError` for an architecture that no target describes.
     """
     verdicts = Verdicts(np.zeros(len(table), dtype=np.int16), np.zeros(len(table), dtype=np.int16))
-    for index, rows in _uniform_parts(table):
-        for rule in reversed(RULES[rows.direction]):
+    for index, rows, rules in _uniform_parts(table):
+        for rule in reversed(rules):
             fails = np.logical_not(rule.holds(rows))
             codes = verdicts.builder if rule.builder else verdicts.published
             # Last rule first, so that the first failing rule is what stays.
@@ -77,14 +84,14 @@ def evaluate(table: IdentityTable) -> Verdicts:
     return verdicts
 
 
-def _uniform_parts(table: IdentityTable) -> Iterator[tuple[slice | npt.NDArray[np.intp], Rows]]:
-    """Split a table by architecture, direction and dtype; a table that has only one of each is not copied."""
-    keys = ("arch", "direction", "dtype_a")
+def _uniform_parts(table: IdentityTable) -> Iterator[tuple[slice | npt.NDArray[np.intp], Rows, tuple[Rule, ...]]]:
+    """Split a table by architecture, direction, algorithm and dtype; one that has only one of each is not copied."""
+    keys = ("arch", "direction", "dtype_a", "algorithm")
     if not len(table):
         return
     if all(len(table.vocab[key]) == 1 or is_constant(table.columns[key]) for key in keys):
-        arch, direction, dtype = (table.vocab[key][table.columns[key][0]] for key in keys)
-        yield slice(None), Rows(table, target(arch), direction, dtype)
+        arch, direction, dtype, algorithm = (table.vocab[key][table.columns[key][0]] for key in keys)
+        yield slice(None), Rows(table, target(arch), direction, dtype), _rules(direction, algorithm)
         return
     combined = np.zeros(len(table), dtype=np.int32)
     for key in keys:
@@ -92,5 +99,9 @@ def _uniform_parts(table: IdentityTable) -> Iterator[tuple[slice | npt.NDArray[n
     for code in np.unique(combined):
         index = np.flatnonzero(combined == code)
         part = table.take(index)
-        arch, direction, dtype = (table.vocab[key][part.columns[key][0]] for key in keys)
-        yield index, Rows(part, target(arch), direction, dtype)
+        arch, direction, dtype, algorithm = (table.vocab[key][part.columns[key][0]] for key in keys)
+        yield index, Rows(part, target(arch), direction, dtype), _rules(direction, algorithm)
+
+
+def _rules(direction: str, algorithm: str) -> tuple[Rule, ...]:
+    return RULES.get(algorithm, RULES[direction])

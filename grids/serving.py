@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cache_schema.identity import REDUCE
 from cache_schema.problem import ConvProblem
 from cache_schema.table import IdentityTable, is_constant
 from grids.geometry import MAX_GRID, ceil_div, gemm_extents
@@ -245,6 +246,7 @@ def _depthwise_dgrad(rows: ServedRows) -> Mask:
 #: Reason code -> where a row fails. The order is the order of reasons.
 _FAILS: dict[str, Callable[[ServedRows], Mask]] = {
     "S_direction": lambda r: ~r.text("direction", r.problem.direction, "direct_" + r.problem.direction),
+    "S_helper": lambda r: r.text("algorithm", REDUCE),
     "S_dtype": lambda r: ~(r.text("dtype_a", r.problem.dtype) & r.text("dtype_b", r.problem.dtype)),
     "S_group_merge": _group_merge,
     "S_width_a": _width_a,

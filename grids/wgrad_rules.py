@@ -73,4 +73,8 @@ WGRAD_RULES = (
     Rule("W13_load", lambda r: _loads_share(r, r.tile_m) & _loads_share(r, r.tile_n), builder=True),
     Rule("W14_accumulators", lambda r: r.accumulators <= MAX_ACCUMULATORS, builder=True),
 )
+REDUCE_RULES = (
+    Rule("R1_replicas", lambda r: r.ws_replicas >= 1),
+    Rule("R2_wave", lambda r: r.wave_size == r.target.wave_size),
+)
 # fmt: on

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from grids.axes import load_axes
 from grids.enumerate import candidates, family_candidates
-from grids.families import FAMILIES
+from grids.families import FAMILIES, family_names
 from grids.rules import REASONS, evaluate
 
+#: Families that the published catalogue does not have.
+OWN_FAMILIES = ("reduce",)
 ARCHES = ("gfx950", "gfx942")
 DTYPES = ("bf16", "fp16")
 
@@ -26,6 +29,8 @@ SIZES = {
     ("gfx942", "atomic"): (82368, 19548, 19548 - 288),
     ("gfx950", "two_stage"): (64032, 29760, 29760),
     ("gfx942", "two_stage"): (82368, 37200, 37200 - 384),
+    ("gfx950", "reduce"): (1, 1, 1),
+    ("gfx942", "reduce"): (1, 1, 1),
     ("gfx950", "merged"): (24012, 4950, 4950),
     ("gfx942", "merged"): (30888, 6006, 6006 - 48),
 }
@@ -43,8 +48,10 @@ def test_family_sizes(arch: str, family: str, dtype: str) -> None:
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize(("direction", "totals"), [("dgrad", (112128, 130416)), ("wgrad", (113190, 126018))])
 def test_direction_totals(arch: str, direction: str, totals: tuple[int, int]) -> None:
-    """A direction's admitted total over all of its families is the published one."""
-    assert evaluate(candidates(arch, "bf16", direction)).admitted.sum() == totals[ARCHES.index(arch)]
+    """A direction's admitted total over all published families is the published one."""
+    table = candidates(arch, "bf16", direction)
+    published = ~np.isin(family_names(table).astype(str), OWN_FAMILIES)
+    assert (evaluate(table).admitted & published).sum() == totals[ARCHES.index(arch)]
 
 
 @pytest.mark.parametrize(("arch", "after_loads"), [("gfx950", 78940), ("gfx942", 77854)])

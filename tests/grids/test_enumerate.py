@@ -14,6 +14,7 @@ from cache_schema.identity import Identity
 from grids.axes import FamilyAxes, load_axes
 from grids.enumerate import candidates, family_candidates
 from grids.families import FAMILIES, family_codes, family_names, select
+from grids.rules import evaluate
 from grids.targets import target
 
 #: Small axes for the loops: every kind of value is there.
@@ -80,7 +81,7 @@ def slow_candidates(arch: str, dtype: str, family: str, axes: FamilyAxes) -> lis
 
 
 @pytest.mark.parametrize("arch", ["gfx950", "gfx942"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "reduce"])
 def test_columns_are_the_loops(arch: str, family: str) -> None:
     """On small axes, every family's table is row for row a set equal to the product written as nested loops."""
     axes = small(load_axes()[family])
@@ -89,6 +90,15 @@ def test_columns_are_the_loops(arch: str, family: str) -> None:
     rows = [table.row(i) for i in range(len(table))]
     assert len(rows) == len(expected) > 100
     assert set(rows) == set(expected)
+
+
+def test_one_reduction_per_count_of_replicas() -> None:
+    """The second stage of two-stage kernels depends on the type of dW and the replicas alone, and both build."""
+    axes = {**load_axes()["reduce"], "ws_replicas": (4, 8)}
+    table = family_candidates("gfx942", "fp16", FAMILIES["reduce"], axes)
+    assert [table.row(i).ws_replicas for i in range(len(table))] == [4, 8]
+    assert evaluate(table).buildable.all()
+    assert set(family_names(table)) == {"reduce"}
 
 
 @pytest.mark.parametrize("direction", ["fwd", "wgrad", "dgrad"])

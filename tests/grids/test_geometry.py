@@ -167,7 +167,7 @@ def test_launch_grids_cover_the_output() -> None:
         assert (x - 1) * tile_n < n <= x * tile_n
         assert (y - 1) * tile_m < m <= y * tile_m
         assert z == groups * slices
-    assert geometry.reduce_grid(gemm_m=9, gemm_n=65, groups=3) == (2, 3, 3)
+    assert geometry.reduce_grid(elements=3 * 9 * 65) == (7, 1, 1)
     assert geometry.dgrad_grid(total_tiles=7, groups=3, slices=1) == (7, 3, 1)
 
 

@@ -43,6 +43,7 @@ def slow_reason(i: Identity, p: ConvProblem, limit: int | None) -> str:
     a_run, c_run = (p.cpg, p.kpg) if p.direction == "fwd" else (p.kpg, p.cpg)
     chunk_run = p.kpg if p.direction == "wgrad" else p.cpg
     split = i.split_k > 1 and not direct
+    tile_m, tile_n = max(i.tile_m, 1), max(i.tile_n, 1)
 
     def divides(width: int, run: int) -> bool:
         return width == 0 or run % width == 0
@@ -51,14 +52,13 @@ def slow_reason(i: Identity, p: ConvProblem, limit: int | None) -> str:
         return recorded in (0, value)
 
     grid = {
-        "fwd": (ceil(n / i.tile_n or 1), ceil(m / i.tile_m or 1), p.groups) if not direct else (1, 1, 1),
-        "wgrad": (
-            (ceil(n * merge / i.tile_n), ceil(m * merge / i.tile_m), p.groups / merge) if not direct else (1, 1, 1)
-        ),
+        "fwd": (ceil(n / tile_n), ceil(m / tile_m), p.groups) if not direct else (1, 1, 1),
+        "wgrad": ((ceil(n * merge / tile_n), ceil(m * merge / tile_m), p.groups / merge) if not direct else (1, 1, 1)),
         "dgrad": (1, p.groups, 1) if not direct else (1, 1, 1),
     }[p.direction]
     checks: dict[str, Any] = {
         "S_direction": i.direction in (p.direction, "direct_" + p.direction),
+        "S_helper": i.algorithm != "implicit_gemm_reduce",
         "S_dtype": i.dtype_a == i.dtype_b == p.dtype,
         "S_group_merge": merge == 1
         or (

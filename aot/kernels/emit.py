@@ -6,13 +6,15 @@ from aot.kernels.dgrad import emit_dgrad
 from aot.kernels.forward import emit_forward
 from aot.kernels.source import KernelSource
 from aot.kernels.wgrad import emit_wgrad
+from aot.kernels.wgrad_reduce import emit_reduce
 from cache_schema.errors import UnknownValueError
-from cache_schema.identity import IMPLICIT_GEMM, Identity
+from cache_schema.identity import IMPLICIT_GEMM, REDUCE, Identity
 
 _BUILDERS = {
     ("fwd", IMPLICIT_GEMM): emit_forward,
     ("dgrad", IMPLICIT_GEMM): emit_dgrad,
     ("wgrad", IMPLICIT_GEMM): emit_wgrad,
+    ("wgrad", REDUCE): emit_reduce,
 }
 
 

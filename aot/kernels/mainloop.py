@@ -26,7 +26,7 @@ from aot.ir.lds import Segment
 from aot.ir.values import Value, zero
 from aot.kernels.fragments import Fragments
 from aot.kernels.loaders import DirectLoader, TileLoader
-from aot.kernels.streams import Stream, View
+from aot.kernels.streams import TileWalk, View
 from aot.kernels.tile import Tile
 
 Values = list[Value]
@@ -112,7 +112,9 @@ class Loads:
         self.store(b, staged, buffers)
 
 
-def single_buffer(b: Builder, stream: Stream, tiles: Value, loads: Loads, buffers: Buffers, phase: Multiply) -> Values:
+def single_buffer(
+    b: Builder, stream: TileWalk, tiles: Value, loads: Loads, buffers: Buffers, phase: Multiply
+) -> Values:
     """mem: nothing is in flight while the matrix phase runs, so it needs the fewest registers."""
     state = stream.start()
     with Loop(b, [tiles, *state, *phase.start()], "k") as loop:
@@ -127,7 +129,7 @@ def single_buffer(b: Builder, stream: Stream, tiles: Value, loads: Loads, buffer
     return loop.results
 
 
-def prefetched(b: Builder, stream: Stream, tiles: Value, loads: Loads, buffers: Buffers, phase: Multiply) -> Values:
+def prefetched(b: Builder, stream: TileWalk, tiles: Value, loads: Loads, buffers: Buffers, phase: Multiply) -> Values:
     """compv3 and compv4: the next tile travels to registers while this one is multiplied."""
     assert not loads.batched
     state = stream.start()
@@ -148,7 +150,7 @@ def prefetched(b: Builder, stream: Stream, tiles: Value, loads: Loads, buffers: 
 
 def double_buffer(
     b: Builder,
-    stream: Stream,
+    stream: TileWalk,
     tiles: Value,
     loads: Loads,
     buffers: Sequence[Buffers],
@@ -184,7 +186,7 @@ def double_buffer(
 
 def direct(
     b: Builder,
-    stream: Stream,
+    stream: TileWalk,
     tiles: Value,
     loaders: tuple[DirectLoader, DirectLoader],
     buffers: Sequence[Buffers],

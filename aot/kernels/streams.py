@@ -36,8 +36,24 @@ class View:
     offset: Callable[[Entry], Value]
 
 
-class Stream(Protocol):
-    """A walk over K tiles. `words` is the size of a row's entry of A; an entry of B is its byte offset."""
+class TileWalk(Protocol):
+    """A walk over K tiles: all that a K loop has to know."""
+
+    def start(self) -> list[Value]:
+        """State of the first tile."""
+        ...
+
+    def views(self, state: Sequence[Value]) -> tuple[View, View]:
+        """A and B at the tile of this state."""
+        ...
+
+    def advance(self, state: Sequence[Value]) -> list[Value]:
+        """State of the next tile."""
+        ...
+
+
+class Stream(TileWalk, Protocol):
+    """A walk for rows of A known by entries of `words` words; an entry of B is its byte offset."""
 
     words: int
 
@@ -46,19 +62,7 @@ class Stream(Protocol):
         ...
 
     def localised(self, entry: Entry) -> Entry:
-        """An entry of A with all that this thread can add to it in advance."""
-        ...
-
-    def start(self) -> list[Value]:
-        """State of the first tile."""
-        ...
-
-    def views(self, state: Sequence[Value]) -> tuple[View, View]:
-        """A and B at the tile of this state; A takes localised entries."""
-        ...
-
-    def advance(self, state: Sequence[Value]) -> list[Value]:
-        """State of the next tile."""
+        """An entry of A with all that this thread can add to it in advance. Views take localised entries."""
         ...
 
 

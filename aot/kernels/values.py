@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aot.kernels.dgrad_arguments import dgrad_values
 from aot.kernels.magic import magic_pair
+from aot.kernels.wgrad_arguments import wgrad_values
 from cache_schema.errors import ProblemError
 from cache_schema.identity import Identity
 from cache_schema.problem import ELEM_BYTES, TENSOR_BYTES_LIMIT, ConvProblem
@@ -20,7 +21,7 @@ _WORD = 2**32
 
 
 def argument_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
-    """Every argument of a kernel except the pointers."""
+    """Every argument of a GEMM kernel except the pointers; one that splits its reduction gets a single slice."""
     return _VALUES[identity.direction](identity, problem)
 
 
@@ -78,4 +79,4 @@ def _check_limits(p: ConvProblem, dil_h: int, dil_w: int, tile_k: int) -> None:
         raise ProblemError("k", f"{p.k} output channels make rows longer than {OUTPUT_ROW_BYTES_LIMIT} bytes")
 
 
-_VALUES = {"fwd": forward_values, "dgrad": dgrad_values}
+_VALUES = {"fwd": forward_values, "dgrad": dgrad_values, "wgrad": wgrad_values}

@@ -146,9 +146,7 @@ class _Wgrad:
     def _fragments(self, place: Place, first: Value, count: int, row_elems: int) -> Fragments:
         b, tile = self.b, self.tile
         if self.identity.lds_k_outer:
-            return KOuterFragments.prepare(
-                b, tile.atom, place.lane, first_col=first, count=count, row_elems=row_elems
-            )
+            return KOuterFragments.prepare(b, tile.atom, place.lane, first_col=first, count=count, row_elems=row_elems)
         return FragmentReader.prepare(
             b, tile.atom, place.lane, first_row=first, count=count, row_elems=row_elems, tile_k=tile.k, swizzle=None
         )
@@ -184,7 +182,7 @@ class _Wgrad:
         gradients = BatchedWeightLoader(a_staging, choices.a_batch) if choices.a_batch else WeightLoader(a_staging)
         if choices.b_batch:
             channel = Divisor(args["p_cpg"], args["n_cpg_mult"], args["n_cpg_shift"]).divmod(b, first_col)[1]
-            pixels = SteppingPixelLoader(b, args, b_staging, columns[0], channel, choices.b_batch)
+            pixels = SteppingPixelLoader(args, b_staging, columns[0], channel, choices.b_batch)
         else:
             pixels = PixelLoader(b_staging)
         return stream, Loads(gradients, pixels)

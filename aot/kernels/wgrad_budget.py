@@ -30,9 +30,7 @@ class WgradBudget:
 
 def load_chunks(identity: Identity) -> tuple[WeightChunks, WeightChunks]:
     """How threads share the tiles of dY and of X: as wide as the identity says and the tile allows."""
-    threads = geometry.block_threads(
-        warp_m=identity.warp_m, warp_n=identity.warp_n, wave_size=identity.wave_size
-    )
+    threads = geometry.block_threads(warp_m=identity.warp_m, warp_n=identity.warp_n, wave_size=identity.wave_size)
     merged = min(identity.group_merge, MERGED_WIDTH)
 
     def chunks(free: int, width: int) -> WeightChunks:

@@ -65,7 +65,7 @@ class SteppingPixelLoader:
     batched = True
 
     def __init__(
-        self, b: Builder, args: Mapping[str, Value], staging: WeightStaging, first: Column, channel: Value, limit: int
+        self, args: Mapping[str, Value], staging: WeightStaging, first: Column, channel: Value, limit: int
     ) -> None:
         self.staging, self.batch = staging, max(1, limit // staging.chunks.run)
         self.first, self.channel = first, channel

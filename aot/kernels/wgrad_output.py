@@ -17,8 +17,8 @@ from aot.ir.builder import Builder
 from aot.ir.control import if_then
 from aot.ir.intrinsics import OUT_OF_BOUNDS
 from aot.ir.lds import Segment
-from aot.ir.types import I32, vector
-from aot.ir.values import Value, constant
+from aot.ir.types import vector
+from aot.ir.values import Value
 from aot.kernels.chunks import ChunkMap
 from aot.kernels.epilogue import RUN, stage_shuffled
 from aot.kernels.fragments import ELEM_BYTES, Lane, result_row
@@ -141,5 +141,3 @@ def add_shuffled(
         inside = b.both(b.icmp("slt", m, extents[0]), b.icmp("slt", n, extents[1]))
         offset = b.mul(b.add(b.mul(m, extents[1]), n), ELEM_BYTES)
         if_then(b, inside, partial(add, value, offset))
-
-

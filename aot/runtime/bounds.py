@@ -14,6 +14,11 @@ A result is a sum of n products of 16-bit numbers, accumulated in f32 in an orde
 4. Rounding to 16 bits is monotonic, so the result lies between round(exact - A) and round(exact + A), with A from
    steps 1 to 3. This is the test; it is exact where A is 0, and it covers subnormals and overflow to infinity.
 
+5. Where `slices` partial sums are added up in 16 bits, by atomics, each is rounded once and so is every addition but
+   the first, to zero. With v half a unit in the last place of 1 and s half a subnormal step, the result is off by at
+   most ((1 + v)**slices - 1) * (sum |terms| + A) + 2 * slices * s more; by nothing if step 3 holds for 16 bits, and by
+   anything if a partial sum may leave the format.
+
 The reference itself is a float64 sum; its own error, gamma of step 2 with u = 2**-53, is part of A. Where the reference
 is NaN the kernel must say NaN, where it is infinite the same infinity.
 """
@@ -25,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.runtime.float16 import Bits, Reals, half_step, narrow, widen
+from aot.runtime.float16 import Bits, Reals, format_of, half_step, narrow, widen
 from aot.runtime.reference import F32_BITS, Reference
 
 _U32 = 2.0**-24
@@ -87,10 +92,31 @@ def accumulation_error(reference: Reference, parts: int = 0) -> Reals:
         return np.where(reference.magnitude + error >= _F32_MAX, np.inf, error)
 
 
-def compare(result: Bits, reference: Reference, dtype: str, parts: int = 0) -> Comparison:
-    """Hold a 16-bit result against the reference; `parts` counts the partial sums that are added beyond one."""
+def rounded_sums_error(reference: Reference, error: Reals, dtype: str, slices: int) -> Reals:
+    """A of step 5, given that of the steps before."""
+    layout = format_of(dtype)
+    growth = (1 + 2.0 ** -(layout.fraction_bits + 1)) ** slices - 1
+    half_subnormal = 2.0 ** (layout.min_normal_exponent - layout.fraction_bits - 1)
+    with np.errstate(all="ignore"):
+        more = growth * (reference.magnitude + error) + 2 * slices * half_subnormal
+        if reference.quantum is None:
+            more = np.zeros_like(error)
+        else:
+            fits = reference.magnitude <= 2.0 ** (layout.fraction_bits + 1 + reference.quantum)
+            if reference.quantum >= layout.min_normal_exponent - layout.fraction_bits:
+                more = np.where(fits & (error == 0), 0.0, more)
+        return np.where(reference.magnitude + error + more >= layout.max_finite, np.inf, error + more)
+
+
+def compare(result: Bits, reference: Reference, dtype: str, parts: int = 0, slices: int = 0) -> Comparison:
+    """Hold a 16-bit result against the reference.
+
+    `parts` counts the partial sums that are added in f32 beyond one, `slices` those that are added in 16 bits.
+    """
     got, exact = widen(result, dtype), reference.value
     error = accumulation_error(reference, parts)
+    if slices:
+        error = rounded_sums_error(reference, error, dtype, slices)
     with np.errstate(all="ignore"):
         least, greatest = widen(narrow(exact - error, dtype), dtype), widen(narrow(exact + error, dtype), dtype)
         finite = np.isfinite(exact)

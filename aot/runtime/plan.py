@@ -5,46 +5,24 @@ A kernel is described by what a cache records of it. Nothing is refused late: a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
-from typing import Protocol
 
 from aot.kernels.dgrad_table import records, table_words, total_tiles
 from aot.kernels.values import argument_values
-from aot.runtime.plan_data import BoundArgument, Buffer, Dim3, Fill, Launch, Plan, PlanError, Step
+from aot.runtime.plan_data import Buffer, Fill, Plan, PlanError, Step
+from aot.runtime.plan_parts import POINTERS, KernelEntry, bind_launch, tensor_buffers
+from aot.runtime.plan_wgrad import AUTOMATIC, WgradOptions, wgrad_plan
 from aot.runtime.reference import TENSORS, tensor_shape
-from cache_schema.arguments import ArgumentList
 from cache_schema.errors import RequestError
 from cache_schema.identity import IMPLICIT_GEMM, Identity
 from cache_schema.label import encode
-from cache_schema.problem import ELEM_BYTES, ConvProblem
+from cache_schema.problem import ConvProblem
 from cache_schema.table import IdentityTable
 from grids.geometry import dgrad_grid, gemm_extents, launch_grid
 from grids.reasons import explain
 from grids.serving import SERVING_REASONS, serves
 from grids.tilde import must_zero_dx
-
-#: Pointer arguments that every implicit-GEMM kernel has, in the order of `TENSORS`.
-POINTERS = ("A", "B", "D")
-ROLES = ("input", "input", "output")
-
-
-class KernelEntry(Protocol):
-    """What a cache records of one kernel."""
-
-    @property
-    def identity(self) -> Identity: ...
-    @property
-    def digest(self) -> bytes: ...
-    @property
-    def symbol(self) -> str: ...
-    @property
-    def blob_digest(self) -> str: ...
-    @property
-    def block_size(self) -> int: ...
-    @property
-    def arguments(self) -> ArgumentList: ...
 
 
 class NotServedError(RequestError):
@@ -68,27 +46,20 @@ def empty_plan(arch: str, problem: ConvProblem) -> Plan:
     return Plan(arch, problem, buffers, steps)
 
 
-def tensor_buffers(problem: ConvProblem) -> tuple[Buffer, ...]:
-    """The two operands and the result."""
-    buffers = []
-    for name, role in zip(TENSORS[problem.direction], ROLES, strict=True):
-        shape = tensor_shape(problem, name)
-        buffers.append(Buffer(name, role, problem.dtype, shape, prod(shape) * ELEM_BYTES[problem.dtype]))
-    return tuple(buffers)
-
-
-def make_plan(entry: KernelEntry, problem: ConvProblem) -> Plan:
-    """The plan that runs a problem on one kernel.
+def make_plan(entry: KernelEntry, problem: ConvProblem, options: WgradOptions = AUTOMATIC) -> Plan:
+    """The plan that runs a problem on one kernel; `options` are for backward weights.
 
     Raises `NotServedError` when the kernel does not serve the problem, and `PlanError` for a family without plans.
     """
     identity = entry.identity
     if needs_no_kernel(problem):
         return empty_plan(identity.arch, problem)
-    mask, codes = serves(_one_row(identity), problem)
+    mask, codes = serves(_one_row(identity), problem, options.workspace_limit)
     if not mask[0]:
         raise NotServedError(identity, problem, SERVING_REASONS[int(codes[0])])
     family = identity.algorithm, identity.direction
+    if family == (IMPLICIT_GEMM, "wgrad"):
+        return wgrad_plan(entry, problem, options)
     if family not in _PLANS:
         raise PlanError(f"there are no launch plans for {identity.algorithm} {identity.direction} kernels")
     return _PLANS[family](entry, problem)
@@ -111,7 +82,7 @@ def _forward(entry: KernelEntry, problem: ConvProblem) -> Plan:
     )
     buffers = tensor_buffers(problem)
     pointers = {pointer: buffer.name for pointer, buffer in zip(POINTERS, buffers, strict=True)}
-    launch = _launch(entry, grid, pointers, argument_values(identity, problem))
+    launch = bind_launch(entry, grid, pointers, argument_values(identity, problem))
     return Plan(identity.arch, problem, buffers, (launch,))
 
 
@@ -128,32 +99,8 @@ def _dgrad(entry: KernelEntry, problem: ConvProblem) -> Plan:
     pointers = {pointer: buffer.name for pointer, buffer in zip(POINTERS, buffers, strict=True)}
     pointers["sub_gemm_buf"] = table.name
     grid = dgrad_grid(total_tiles=total_tiles(found), groups=problem.groups, slices=1)
-    launch = _launch(entry, grid, pointers, argument_values(identity, problem))
+    launch = bind_launch(entry, grid, pointers, argument_values(identity, problem))
     return Plan(identity.arch, problem, (*buffers, table), (*fills, launch))
 
 
 _PLANS = {(IMPLICIT_GEMM, "fwd"): _forward, (IMPLICIT_GEMM, "dgrad"): _dgrad}
-
-
-def _launch(entry: KernelEntry, grid: Dim3, pointers: Mapping[str, str], values: Mapping[str, int]) -> Launch:
-    """Bind every argument of a kernel; a missing or surplus name is an error here and not a shifted argument later."""
-    declared = entry.arguments
-    given = {*pointers, *values}
-    if given != set(declared.names):
-        missing, surplus = sorted(set(declared.names) - given), sorted(given - set(declared.names))
-        raise PlanError(f"kernel {entry.symbol}: arguments without a value {missing}, values without one {surplus}")
-    offsets = declared.offsets
-    arguments = tuple(
-        BoundArgument(a.name, a.kind, offsets[a.name], a.size, values.get(a.name), pointers.get(a.name))
-        for a in declared.arguments
-    )
-    return Launch(
-        identity=encode(entry.identity),
-        identity_digest=entry.digest.hex(),
-        code_object=entry.blob_digest,
-        symbol=entry.symbol,
-        grid=grid,
-        block=(entry.block_size, 1, 1),
-        dynamic_lds=0,
-        arguments=arguments,
-    )

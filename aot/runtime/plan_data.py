@@ -99,8 +99,9 @@ Step = Fill | Launch
 class Plan:
     """One problem on one architecture.
 
-    `partial_sums` counts the f32 sums that are added up beyond the first where a reduction is split, for the error
-    bound; `deterministic` says that equal inputs give equal bits.
+    `partial_sums` counts the f32 sums that are added up beyond the first where a reduction is split, `rounded_sums`
+    the 16-bit sums that are added up where it is split with 16-bit atomics, both for the error bound; `deterministic`
+    says that equal inputs give equal bits.
     """
 
     arch: str
@@ -108,6 +109,7 @@ class Plan:
     buffers: tuple[Buffer, ...]
     steps: tuple[Step, ...]
     partial_sums: int = 0
+    rounded_sums: int = 0
     deterministic: bool = True
 
     def __post_init__(self) -> None:
@@ -160,6 +162,7 @@ class Plan:
             "problem": asdict(self.problem),
             "deterministic": self.deterministic,
             "partial_sums": self.partial_sums,
+            "rounded_sums": self.rounded_sums,
             "workspace_bytes": self.workspace_bytes,
             "buffers": [_without_none(asdict(buffer)) for buffer in self.buffers],
             "steps": [_step_to_json(step) for step in self.steps],
@@ -177,6 +180,7 @@ class Plan:
                 buffers=tuple(_buffer_from_json(buffer) for buffer in data["buffers"]),
                 steps=tuple(_step_from_json(step) for step in data["steps"]),
                 partial_sums=int(data["partial_sums"]),
+                rounded_sums=int(data["rounded_sums"]),
                 deterministic=bool(data["deterministic"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:

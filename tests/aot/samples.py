@@ -26,9 +26,9 @@ def sample_identities(arch: str = "gfx950") -> list[Identity]:
     ]
 
 
-def rejected_identities(arch: str = "gfx950") -> list[Identity]:
+def rejected_identities(arch: str = "gfx950", dtype: str = "bf16") -> list[Identity]:
     """Candidates that stand in the ledger of the small cache."""
-    return [forward(arch, vector_size_c=2), forward(arch, tile_m=256, tile_n=256, warp_m=1, warp_n=1)]
+    return [forward(arch, dtype, vector_size_c=2), forward(arch, dtype, tile_m=256, tile_n=256, warp_m=1, warp_n=1)]
 
 
 #: One wave each, quick to emulate.

@@ -49,7 +49,7 @@ def write_small_cache(
             block_size=result.emission.block_size,
             **{name: getattr(result.made.facts, name) for name in result.made.facts.__slots__},
         )
-    refused = IdentityTable.from_identities(rejected_identities(identities[0].arch))
+    refused = IdentityTable.from_identities(rejected_identities(identities[0].arch, identities[0].dtype_a))
     write_cache(
         path,
         arch=identities[0].arch,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aot.emulator import layout
 from aot.emulator.decode_memory import decode_memory
@@ -21,6 +21,9 @@ from aot.emulator.spec import Spec
 from aot.emulator.table_memory import MEMORY
 from aot.emulator.table_mfma import MFMA, MatrixSpec
 from aot.emulator.tables import LANE, SPECS
+
+if TYPE_CHECKING:
+    from aot.emulator.records import Records
 
 _DPP_CONTROLS = ("row_shl", "row_shr", "row_ror", "wave_shl", "wave_shr", "wave_rol", "wave_ror", "row_bcast",
                  "row_newbcast")
@@ -52,7 +55,7 @@ class Program:
 
     instructions: list[Instruction]
     by_pc: dict[int, int] = field(default_factory=dict)
-    records: dict[bool, Any] = field(default_factory=dict, repr=False)  # what the generated engine made of it
+    records: dict[bool, Records] = field(default_factory=dict, repr=False)  # what the generated engine made of it
 
     @property
     def sets_mode(self) -> bool:
@@ -190,11 +193,8 @@ def _decode_alu(spec: Spec, text: str, encoding: str) -> Decoded:
         writes = position < len(results)
         found = operand(part, type_)
         uses.append(_checked_use(found, type_, part, writes, spec, modifiers))
-    if spec.unit == "swap":
-        uses = [u.both() for u in uses]
-    for type_ in spec.operands:
-        if type_[0] == "@":
-            uses[0] = uses[0].both()
+    if any(type_[0] == "@" for type_ in spec.operands):
+        uses[0] = uses[0].both()
     if spec.unit == "swap_lanes":
         uses = [u.both() for u in uses]
     if modifiers.get("dst_unused") == "UNUSED_PRESERVE" or "dpp" in modifiers:

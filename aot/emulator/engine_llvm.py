@@ -18,9 +18,8 @@ from aot.emulator.records import Records
 from aot.emulator.runtime_names import HELPER_NAMES
 from aot.emulator.setup import Launch
 
-_LOG_CAPACITY = 1 << 16
 _PAD = 64
-_POISON = 0x7FA5B0B0
+_POISON = 0x7FA57FA5
 _PENDING_SET_BYTES = 88
 
 
@@ -67,7 +66,8 @@ class LlvmEngine:
         self._counts = np.zeros(len(records.code) + 2, np.int64)
         self._zeros = np.zeros(64, np.uint8)
         self._memory = launch.memory.table()
-        self._logs = [aligned(_LOG_CAPACITY * layout.LOG_RECORD_BYTES) for _ in range(2)]
+        self._logs = [aligned(layout.LOG_RECORDS * layout.LOG_RECORD_BYTES) for _ in range(2)]
+        self._columns = aligned(3 * layout.COLUMN_BYTES)
         self._order = np.zeros(number, np.uint32)
         self._pointers = np.array([self._waves.ctypes.data + WAVE_BYTES * n for n in range(number)], np.uint64)
         self._context = aligned(layout.CONTEXT_BYTES)
@@ -82,10 +82,10 @@ class LlvmEngine:
         for offset, array in (
             (layout.MEMORY_TABLE, self._memory), (layout.TOUCHED, self.records.touched), (layout.LATE, self.records.late),
             (layout.LOG, self._logs[0]), (layout.LOG_OTHER, self._logs[1]), (layout.WAVES, self._pointers),
-            (layout.OWNERS, self._owners), (layout.ORDER, self._order), (layout.ZEROS, self._zeros),
+            (layout.LOG_COLUMNS, self._columns), (layout.OWNERS, self._owners), (layout.ORDER, self._order), (layout.ZEROS, self._zeros),
         ):
             words.u64(offset, array.ctypes.data)
-        words.u64(layout.LOG_CAPACITY, _LOG_CAPACITY)
+        words.u64(layout.LOG_CAPACITY, layout.LOG_RECORDS)
         words.u64(layout.BUDGET, min(budget, (1 << 62)))
         words.u64(layout.RANDOM, self.seed * 0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D | 1)
         words.u64(layout.WAVE_COUNT, self.launch.waves)

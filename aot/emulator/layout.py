@@ -48,7 +48,7 @@ SET_COARSE_V, SET_COARSE_S = 96, 104
 
 # Shared by all waves of a run.
 (MEMORY_TABLE, TOUCHED, LATE, LOG, LOG_OTHER, LOG_COUNT, LOG_CAPACITY, BUDGET, FAULT_KIND, FAULT_LANE, FAULT_ADDRESS,
- FAULT_INDEX, FAULT_WAVE, FAULT_OTHER, WAVES, OWNERS, ORDER, RANDOM, ZEROS, WAVE_COUNT, IMAGE_BASE) = range(0, 168, 8)
+ FAULT_INDEX, FAULT_WAVE, LOG_COLUMNS, WAVES, OWNERS, ORDER, RANDOM, ZEROS, WAVE_COUNT, IMAGE_BASE) = range(0, 168, 8)
 HELPERS: Final = 256  # table of pointers to runtime functions
 CONTEXT_BYTES: Final = 1024
 
@@ -56,6 +56,10 @@ CONTEXT_BYTES: Final = 1024
 LOG_RECORD_BYTES: Final = 320
 LOG_INSTRUCTION, LOG_WAVE, LOG_KIND, LOG_SIZE, LOG_LOW, LOG_HIGH, LOG_SILENT, LOG_MASK, LOG_ADDRESSES = 0, 4, 8, 12, 16, 20, 24, 32, 64
 LOG_READ, LOG_WRITE, LOG_ATOMIC = 0, 1, 2
+
+# Beside the records, columns of u32 for the search of races: low, high, and wave | kind << 16. They hold one interval.
+LOG_RECORDS: Final = 1 << 16
+COLUMN_BYTES: Final = 4 * LOG_RECORDS + 64
 
 # A direct-to-LDS load in flight: u64 mask, u32 size, u32 LDS base; from 64 on 64 pieces of 16 bytes.
 DIRECT_BYTES: Final = 64 + 1024

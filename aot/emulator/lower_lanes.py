@@ -62,11 +62,11 @@ def lower_lane_exchange(m: Machine, form: Form) -> None:
         assert form.name == "ds_permute_b32", form.name
         target = ((m.vector(1) + m.number(3)) >> 2) & (LANES - 1)
         data, result = m.vector(2), m.ops.splat(m.ops.const(0, "u32"))
-        ids = m.ops.lane_ids()
+        ids, active = m.ops.lane_ids(), select(mask, m.ops.const(1, "u32"), 0)
         # The highest active lane that names a target wins.
-        for lane in range(LANES):
-            number = m.ops.const(lane, "u32")
-            on = m.ops.read_lane(select(mask, m.ops.const(1, "u32"), 0), number).ne(0)
+        for source_lane in range(LANES):
+            number = m.ops.const(source_lane, "u32")
+            on = m.ops.read_lane(active, number).ne(0)
             hit = ids.eq(m.ops.read_lane(target, number)) & on
             result = select(hit, m.ops.read_lane(data, number), result)
         m.set_vector(0, 0, result, mask)

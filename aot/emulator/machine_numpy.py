@@ -44,7 +44,7 @@ class NumpyMachine(Machine):
         self.memory, self.group, self.wave = memory, group, wave
         self.flush_f32 = self.flush_f16_f64 = False
         self.cells = np.zeros(192, np.uint32)
-        self.registers = np.full((vectors, LANES), 0x7FA5B0B0, np.uint32)
+        self.registers = np.full((vectors, LANES), 0x7FA57FA5, np.uint32)
         self.constants = np.zeros(2, np.uint32)
         self.scratch_bytes = scratch_bytes
         self.scratch = np.full((LANES, scratch_bytes + _PAD), layout.CANARY, np.uint8)

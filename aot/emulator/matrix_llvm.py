@@ -56,6 +56,8 @@ def _rank_one(m: LlvmMachine, spec: MatrixSpec) -> None:
             for slab in range(LANES // edge):
                 rows = f.shuffle(value, range(edge * slab, edge * slab + edge))
                 f.store(rows, f.at(buffer, 4 * edge * (slab * spec.per_lane + j)))
+        # A broadcast from memory is free beside the multiply-add; from a vector register it is two shuffles.
+        f.settle(buffer)
         staged.append(buffer)
     a, b = staged
     constant = m.form.kinds[3] != "v"

@@ -227,6 +227,10 @@ class Function(Ops):
         """A pointer as u64."""
         return self.assign(f"ptrtoint ptr {pointer.ref} to i64", "u64", 1)
 
+    def settle(self, pointer: Value) -> None:
+        """Keep what was stored in memory: LLVM may not replace later loads from there by what it knows."""
+        self.emit(f'call void asm sideeffect "", "r,~{{memory}}"(ptr {pointer.ref})')
+
     def pick_pointer(self, condition: Value, a: Value, b: Value) -> Value:
         return self.assign(f"select i1 {condition.ref}, ptr {a.ref}, ptr {b.ref}", "ptr", 1)
 

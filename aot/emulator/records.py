@@ -72,8 +72,9 @@ def _sets(pairs: list[tuple[int, int]]) -> npt.NDArray[np.uint8]:
     """Register sets as bytes, with the coarse sets behind the exact ones; a last empty row for the end."""
     joined = b"".join(_set_bytes(v, s) for v, s in pairs) + bytes(layout.SET_BYTES)
     rows = np.frombuffer(joined, np.uint8).reshape(-1, layout.SET_BYTES).copy()
-    vectors = np.unpackbits(rows[:, :64], axis=1, bitorder="little").reshape(-1, 2, 64, 4).any(axis=(1, 3))
-    scalars = np.unpackbits(rows[:, 64:88], axis=1, bitorder="little").reshape(-1, 96, 2).any(axis=2)
+    groups = np.unpackbits(rows[:, :64], axis=1, bitorder="little").reshape(-1, 2, 64, 4)
+    vectors = groups.max(axis=3).max(axis=1)
+    scalars = np.unpackbits(rows[:, 64:88], axis=1, bitorder="little").reshape(-1, 96, 2).max(axis=2)
     coarse = scalars[:, :64].copy()
     coarse[:, :32] |= scalars[:, 64:]
     rows[:, layout.SET_COARSE_V : layout.SET_COARSE_V + 8] = np.packbits(vectors, axis=1, bitorder="little")

@@ -66,4 +66,4 @@ def _records(launch: Launch) -> Records:
     kept = launch.program.records.get(keeps_denormals)
     if kept is None:
         kept = launch.program.records[keeps_denormals] = build_records(launch.program, keeps_denormals)
-    return kept  # type: ignore[no-any-return]
+    return kept

@@ -10,7 +10,7 @@ from aot.emulator import faults, layout
 from aot.emulator.memory import LEAD, WINDOW_BITS
 from aot.emulator.ops_llvm import Function
 from aot.emulator.runtime_core import call_or_stop, context_of, helper, stop
-from aot.emulator.runtime_memory import copy_in, gather_rows, piece_types, spread, store_piece, window_of
+from aot.emulator.runtime_memory import gather_rows, load_registers, piece_types, pointers_in, store_piece, window_of
 from aot.emulator.runtime_names import WIDTHS
 from aot.emulator.values import LANES, Value, select
 
@@ -84,17 +84,23 @@ def write_buffer_access(kind: str, width: int) -> Function:
     call_or_stop(f, "buffer_pointers", [*f.arguments[:6], f.const(width, "u32"), pointers, whole, partial])
     rest = f.load("u64", partial)
     if kind == "load":
-        copy_in(f, pointers, staging, width)
-    else:
-        gather_rows(f, registers, width, staging)
+        if width > 4:
+            # Lanes that reach over the limit read from the staging area, where what they may read is put among zeros.
+            with f.when(rest.ne(0), unlikely=True):
+                with f.bits_of(rest) as lane:
+                    row = f.at(staging, lane, width)
+                    f.store(f.widen(f.const(0, "u32"), width // 4), row, align=4)
+                    f.store(f.address_of(row), f.at(pointers, lane, 8))
+                _partial(f, record, wave, resource, soffset, offsets, rest, width, staging, store=False)
+        load_registers(f, pointers_in(f, pointers), width, registers, mask)
+        f.ret(0)
+        return f
+    gather_rows(f, registers, width, staging)
     if width > 4:
         with f.when(rest.ne(0), unlikely=True):
-            _partial(f, record, wave, resource, soffset, offsets, rest, width, staging, store=kind == "store")
-    if kind == "load":
-        spread(f, staging, width, registers, mask, canary=False)
-    else:
-        with f.bits_of(f.load("u64", whole)) as lane:
-            store_piece(f, staging, lane, width, f.load("ptr", f.at(pointers, lane, 8)))
+            _partial(f, record, wave, resource, soffset, offsets, rest, width, staging, store=True)
+    with f.bits_of(f.load("u64", whole)) as lane:
+        store_piece(f, staging, lane, width, f.load("ptr", f.at(pointers, lane, 8)))
     f.ret(0)
     return f
 
@@ -147,8 +153,8 @@ def write_direct(space: str) -> Function:
                 signed = (wide.cast("i32") << shift >> shift).cast("u32")
                 f.store(select((code & 0x100).ne(0), signed, wide), row)
             else:
-                for offset, type_ in piece_types(known):
-                    f.store(f.load(type_, f.at(source, offset), align=1), f.at(row, offset), align=4)
+                for at, type_ in piece_types(known):
+                    f.store(f.load(type_, f.at(source, at), align=1), f.at(row, at), align=4)
     if space == "buffer":
         rest = f.load("u64", partial)
         base_address, limit = _resource(f, wave, record, resource, soffset)

@@ -1,10 +1,12 @@
 """The runtime of generated code: loads and stores of 64 lanes, with bounds, shadow and race log.
 
-Data registers are consecutive vectors of 64 dwords; memory holds the dwords of a lane side by side. A load copies each
-lane's bytes to a staging area and transposes it in vector registers; a store goes the other way.
+Data registers are consecutive vectors of 64 dwords; memory holds the dwords of a lane side by side. A load
+transposes them in vector registers; a store goes through a staging area.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 
 from aot.emulator import faults, layout
 from aot.emulator.memory import LEAD, MAX_BUFFERS, WINDOW_BITS
@@ -28,45 +30,84 @@ def _stride(width: int) -> int:
     return max(4, width)
 
 
-def copy_in(f: Function, pointers: Value, staging: Value, width: int) -> None:
-    """Bytes at 64 pointers to the staging area."""
-    with f.count(LANES // UNROLL, type_="u64") as chunk:
-        for part in range(UNROLL):
-            lane = chunk * UNROLL + part
-            source = f.load("ptr", f.at(pointers, lane, 8))
-            target = f.at(staging, lane, _stride(width))
-            for offset, type_ in piece_types(width):
-                value = f.load(type_, f.at(source, offset), align=1)
-                value = _zext(f, value) if width < 4 else value
-                f.store(value, f.at(target, offset), align=4)
+def load_lanes(f: Function, pointer: Callable[[int], Value], width: int) -> Iterator[tuple[int, int, Value]]:
+    """(group, dword, vector of 16 lanes) of the bytes at a pointer per lane, transposed in vector registers.
+
+    With the lanes of a group dealt to four registers like cards (lane 4c+r in 128-bit chunk c of register r), two rounds of
+    interleaving within chunks give each dword of the 16 lanes in order.
+    """
+    dwords = max(1, width // 4)
+    for group in range(LANES // GROUP):
+        rows = [_row(f, pointer(GROUP * group + lane), width) for lane in range(GROUP)]
+        if dwords == 1:
+            flat = Value(f, "u32", GROUP, "poison")
+            for lane, row in enumerate(rows):
+                flat = f.assign(f"insertelement <{GROUP} x i32> {flat.ref}, i32 {row.ref}, i32 {lane}", "u32", GROUP)
+            yield group, 0, flat
+        elif dwords == 2:
+            dealt = [_join(f, [rows[4 * c + 2 * r + i] for c in range(4) for i in range(2)]) for r in range(2)]
+            for dword in range(2):
+                order = [4 * c + 2 * i + dword + half for c in range(4) for half in (0, GROUP) for i in range(2)]
+                yield group, dword, f.shuffle(dealt[0], order, dealt[1])
+        else:
+            dealt = [_join(f, [rows[4 * c + r] for c in range(4)]) for r in range(4)]
+            pairs = [f.shuffle(dealt[i], _interleave(1, high), dealt[i + 1]) for i in (0, 2) for high in (0, 1)]
+            for dword in range(dwords):
+                high, odd = divmod(dword, 2)
+                yield group, dword, f.shuffle(pairs[high], _interleave(2, odd), pairs[2 + high])
+
+
+def _row(f: Function, pointer: Value, width: int) -> Value:
+    """A lane's bytes: one u32, or two or four (the last of three unused)."""
+    if width < 4:
+        return _zext(f, f.load("u8" if width == 1 else "u16", pointer, align=1))
+    row = f.load("u32", pointer, width // 4, align=1)
+    return f.shuffle(row, [0, 1, 2, 2]) if width == 12 else row
+
+
+def _join(f: Function, parts: list[Value]) -> Value:
+    """Vectors side by side."""
+    while len(parts) > 1:
+        size = parts[0].lanes
+        parts = [f.shuffle(parts[i], range(2 * size), parts[i + 1]) for i in range(0, len(parts), 2)]
+    return parts[0]
+
+
+def _interleave(run: int, high: int) -> list[int]:
+    """Within each chunk of four: runs of elements alternately from both vectors, from their low or high halves."""
+    return [4 * c + 2 * high + run * i + e + side for c in range(4) for i in range(2 // run) for side in (0, GROUP)
+            for e in range(run)]
 
 
 def _zext(f: Function, value: Value) -> Value:
     return f.assign(f"zext {'i8' if value.type == 'u8' else 'i16'} {value.ref} to i32", "u32", 1)
 
 
-def spread(f: Function, staging: Value, width: int, target: Value, mask: Value | None, canary: bool) -> Value | None:
-    """Staging area to register vectors (under a u64 lane mask); returns a b1: whether a dword looks unwritten."""
-    dwords = max(1, width // 4)
+def load_registers(f: Function, pointer: Callable[[int], Value], width: int, target: Value, mask: Value, canary: bool = False) -> Value | None:
+    """Bytes at a pointer per lane to register vectors, under a u64 lane mask. With `canary` returns a b1: whether a dword
+    looks unwritten."""
     suspicious: Value | None = None
     looks = _CANARY_WORD if width >= 4 else _CANARY_WORD & ((1 << (8 * width)) - 1)
+    lanes: list[Value] = []
     for group in range(LANES // GROUP):
-        flat = f.load("u32", f.at(staging, group * GROUP * 4 * dwords), GROUP * dwords, align=4)
-        for dword in range(dwords):
-            vector = f.shuffle(flat, range(dword, GROUP * dwords, dwords)) if dwords > 1 else flat
-            place = f.at(target, layout.REGISTER_BYTES * dword + 4 * GROUP * group)
-            if mask is None:
-                f.store(vector, place, align=64)
-            else:
-                bits = f.assign(f"trunc i64 {(mask >> (GROUP * group)).ref} to i{GROUP}", "u16", 1)
-                lanes = f.assign(f"bitcast i{GROUP} {bits.ref} to <{GROUP} x i1>", "b1", GROUP)
-                f.masked_store_narrow(vector, place, lanes)
-            if canary:
-                hit = vector.eq(looks)
-                suspicious = hit if suspicious is None else suspicious | hit
-    if suspicious is None:
-        return None
-    return f.reduce("or", suspicious)
+        bits = f.assign(f"trunc i64 {(mask >> (GROUP * group)).ref} to i{GROUP}", "u16", 1)
+        lanes.append(f.assign(f"bitcast i{GROUP} {bits.ref} to <{GROUP} x i1>", "b1", GROUP))
+    for group, dword, vector in load_lanes(f, pointer, width):
+        f.masked_store_narrow(vector, f.at(target, layout.REGISTER_BYTES * dword + 4 * GROUP * group), lanes[group])
+        if canary:
+            hit = vector.eq(looks)
+            suspicious = hit if suspicious is None else suspicious | hit
+    return None if suspicious is None else f.reduce("or", suspicious)
+
+
+def pointers_in(f: Function, pointers: Value) -> Callable[[int], Value]:
+    """Access to 64 pointers in memory."""
+    return lambda lane: f.load("ptr", f.at(pointers, 8 * lane))
+
+
+def rows_in(f: Function, staging: Value, width: int) -> Callable[[int], Value]:
+    """Access to the rows of a staging area."""
+    return lambda lane: f.at(staging, _stride(width) * lane)
 
 
 def gather_rows(f: Function, source: Value, width: int, staging: Value) -> None:
@@ -157,31 +198,29 @@ def write_unwritten(space: str) -> Function:
 
 def _local_base(f: Function, wave: Value, record: Value, space: str, addresses: Value, mask: Value, width: int,
                 kind: int) -> tuple[Value, Value, Value]:
-    """Checks of an LDS or scratch access; (bytes, shadow, 64 u64 offsets)."""
-    vector = f.load("u32", addresses, LANES, 64).to("u64")
+    """Checks of an LDS or scratch access; (bytes, shadow, 64 u32 offsets)."""
+    vector = f.load("u32", addresses, LANES, 64)
     if space == "lds":
         size = f.const(width, "u32")
         call_or_stop(f, "lds_log", [wave, record, addresses, mask, size, f.const(kind, "u32")])
         return f.load("ptr", f.at(wave, layout.LDS)), f.load("ptr", f.at(wave, layout.LDS_SHADOW)), vector
-    limit = f.load("u32", f.at(wave, layout.SCRATCH_BYTES)).to("u64")
-    bad = f.ballot(vector + width > limit) & mask
+    limit = f.load("u32", f.at(wave, layout.SCRATCH_BYTES))
+    bad = f.ballot(vector.to("u64") + width > limit.to("u64")) & mask
     with f.when(bad.ne(0), unlikely=True):
         lane = bad.ctz().to("u32")
         stop(f, wave, record, faults.SCRATCH_BOUNDS, lane, f.load("u32", f.at(addresses, lane, 4)).to("u64"))
-    lanes = f.lane_ids().to("u64")
-    return f.load("ptr", f.at(wave, layout.SCRATCH)), f.load("ptr", f.at(wave, layout.SCRATCH_SHADOW)), vector + lanes * limit
+    return f.load("ptr", f.at(wave, layout.SCRATCH)), f.load("ptr", f.at(wave, layout.SCRATCH_SHADOW)), vector + f.lane_ids() * limit
 
 
 def write_local_load(space: str, width: int) -> Function:
     f = helper(f"{space}_load_{width}", ("ptr", "addresses"), ("u64", "mask"), ("ptr", "target"))
     wave, record, addresses, mask, target = f.arguments
     base, _, offsets = _local_base(f, wave, record, space, addresses, mask, width, layout.LOG_READ)
-    zeros = f.load("ptr", f.at(context_of(f, wave), layout.ZEROS))
-    pointers = f.alloca(8 * LANES)
-    f.store(select(f.unballot(mask), f.address_of(base) + offsets, f.address_of(zeros)), pointers)
-    staging = f.alloca(LANES * _stride(width))
-    copy_in(f, pointers, staging, width)
-    suspicious = spread(f, staging, width, target, mask, canary=True)
+    places = f.alloca(4 * LANES)
+    # Inactive lanes read what lies behind LDS; scratch has a gap behind it too.
+    idle = f.load("u32", f.at(wave, layout.LDS_BYTES if space == "lds" else layout.SCRATCH_BYTES))
+    f.store(select(f.unballot(mask), offsets, idle), places)
+    suspicious = load_registers(f, lambda lane: f.at(base, f.load("u32", f.at(places, 4 * lane))), width, target, mask, canary=True)
     assert suspicious is not None
     with f.when(suspicious, unlikely=True):
         call_or_stop(f, f"{space}_unwritten", [wave, record, addresses, mask, f.const(width, "u32")])
@@ -193,13 +232,13 @@ def write_local_store(space: str, width: int) -> Function:
     f = helper(f"{space}_store_{width}", ("ptr", "addresses"), ("u64", "mask"), ("ptr", "source"))
     wave, record, addresses, mask, source = f.arguments
     base, shadow, offsets = _local_base(f, wave, record, space, addresses, mask, width, layout.LOG_WRITE)
-    staging, places = f.alloca(LANES * _stride(width)), f.alloca(8 * LANES)
+    staging, places = f.alloca(LANES * _stride(width)), f.alloca(4 * LANES)
     gather_rows(f, source, width, staging)
     f.store(offsets, places)
     changed = f.variable(f.const(0, "u64"))
 
     def one(lane: Value, difference: Value) -> Value:
-        offset = f.load("u64", f.at(places, lane, 8))
+        offset = f.load("u32", f.at(places, lane, 4))
         target, state = f.at(base, offset), f.at(shadow, offset)
         row = f.at(staging, lane, _stride(width))
         for at, type_ in piece_types(width):
@@ -239,10 +278,9 @@ def _xor64(f: Function, a: Value, b: Value) -> Value:
 def write_global_load(width: int) -> Function:
     f = helper(f"global_load_{width}", ("ptr", "addresses"), ("u64", "mask"), ("ptr", "target"))
     wave, record, addresses, mask, target = f.arguments
-    pointers, staging = f.alloca(8 * LANES), f.alloca(LANES * _stride(width))
+    pointers = f.alloca(8 * LANES)
     call_or_stop(f, "global_pointers", [wave, record, addresses, mask, f.const(width, "u32"), pointers])
-    copy_in(f, pointers, staging, width)
-    spread(f, staging, width, target, mask, canary=False)
+    load_registers(f, pointers_in(f, pointers), width, target, mask)
     f.ret(0)
     return f
 
@@ -365,7 +403,7 @@ def write_flat(kind: str, width: int) -> Function:
                 value = f.load(type_, f.at(place, offset), align=1)
                 f.store(_zext(f, value) if width < 4 else value, f.at(row, offset), align=4)
     if kind == "load":
-        spread(f, staging, width, registers, mask, canary=False)
+        load_registers(f, rows_in(f, staging, max(4, width)), max(4, width), registers, mask)
     f.ret(0)
     return f
 

@@ -8,6 +8,7 @@ from aot.emulator.runtime_core import call
 from aot.emulator.values import Value, select
 
 RUNNING, WAITING, DONE = 0, 1, 2
+_STEP = 16
 
 
 def _log_row(f: Function, log: Value, number: Value) -> Value:
@@ -69,45 +70,55 @@ def _shuffle(f: Function, context: Value, order: Value, number: Value) -> None:
 
 
 def write_find_race() -> Function:
-    """Ranges first: only if accesses that could race overlap as ranges are bytes compared."""
+    """Ranges first: only if accesses that could race overlap as ranges are bytes compared.
+
+    Every access that writes is compared, 16 at a time, with those before it (with all, if reads share its range).
+    """
     f = Function("rt_find_race", [("ptr", "c")])
     context = f.arguments[0]
     log, number = f.load("ptr", f.at(context, layout.LOG)), f.load("u32", f.at(context, layout.LOG_COUNT))
+    columns = f.load("ptr", f.at(context, layout.LOG_COLUMNS))
+    lows, highs, tags = (f.at(columns, layout.COLUMN_BYTES * i) for i in range(3))
     read_low, read_high = f.variable(f.const(-1, "u32")), f.variable(f.const(0, "u32"))
     write_low, write_high = f.variable(f.const(-1, "u32")), f.variable(f.const(0, "u32"))
     with f.count(number) as at:
         row = _log_row(f, log, at)
         low, high = f.load("u32", f.at(row, layout.LOG_LOW)), f.load("u32", f.at(row, layout.LOG_HIGH))
-        is_read = f.load("u32", f.at(row, layout.LOG_KIND)).eq(layout.LOG_READ)
-        with f.when(is_read):
-            read_low.set(read_low.get().min(low))
-            read_high.set(read_high.get().max(high))
-        with f.when(~is_read):
-            write_low.set(write_low.get().min(low))
-            write_high.set(write_high.get().max(high))
+        kind = f.load("u32", f.at(row, layout.LOG_KIND))
+        f.store(low, f.at(lows, at, 4))
+        f.store(high, f.at(highs, at, 4))
+        f.store(f.load("u32", f.at(row, layout.LOG_WAVE)) | (kind << 16), f.at(tags, at, 4))
+        is_read = kind.eq(layout.LOG_READ)
+        read_low.set(select(is_read, read_low.get().min(low), read_low.get()))
+        read_high.set(select(is_read, read_high.get().max(high), read_high.get()))
+        write_low.set(select(is_read, write_low.get(), write_low.get().min(low)))
+        write_high.set(select(is_read, write_high.get(), write_high.get().max(high)))
     with f.when(write_high.get().eq(0)):
         f.ret(0)
     mixed = (read_low.get() < write_high.get()) & (write_low.get() < read_high.get())
+    ids = f.lane_constants(range(_STEP), "u32")
     with f.count(number) as at:
-        row = _log_row(f, log, at)
-        kind = f.load("u32", f.at(row, layout.LOG_KIND))
+        tag = f.load("u32", f.at(tags, at, 4))
+        kind = tag >> 16
         with f.when(kind.ne(layout.LOG_READ)):
-            wave, low, high = (f.load("u32", f.at(row, o)) for o in (layout.LOG_WAVE, layout.LOG_LOW, layout.LOG_HIGH))
-            silent = f.load("u32", f.at(row, layout.LOG_SILENT)).ne(0)
-            # Without reads in range, each pair of writes is looked at once, from the later one.
-            with f.count(select(mixed, number, at)) as other_at:
-                other = _log_row(f, log, other_at)
-                other_low, other_high = f.load("u32", f.at(other, layout.LOG_LOW)), f.load("u32", f.at(other, layout.LOG_HIGH))
-                meets = (low < other_high) & (other_low < high)
-                with f.when(meets):
-                    other_kind = f.load("u32", f.at(other, layout.LOG_KIND))
-                    foreign = f.load("u32", f.at(other, layout.LOG_WAVE)).ne(wave)
-                    atomics = (kind & other_kind & layout.LOG_ATOMIC).ne(0)
-                    # The same bytes written again change nothing.
-                    benign = silent & other_kind.eq(layout.LOG_WRITE) & (other_at < at)
-                    later = other_kind.ne(layout.LOG_READ) & (other_at > at)
-                    with f.when(foreign & ~atomics & ~benign & ~later):
-                        f.ret(call(f, "exact_race", [context]))
+            low, high = f.load("u32", f.at(lows, at, 4)), f.load("u32", f.at(highs, at, 4))
+            silent = f.load("u32", f.at(_log_row(f, log, at), layout.LOG_SILENT)).ne(0)
+            end = select(mixed, number, at)
+            with f.count((end + _STEP - 1) >> 4) as step:
+                first = step << 4
+                place = first.to("u64")
+                other_low, other_high, other_tag = (f.load("u32", f.at(c, place, 4), _STEP, 64) for c in (lows, highs, tags))
+                numbers = ids + first
+                other_kind = other_tag >> 16
+                clash = (other_low < high) & (other_high > low) & ((other_tag ^ tag) & 0xFFFF).ne(0) & (numbers < end)
+                # Atomics do not race with atomics, and the same bytes written again change nothing.
+                clash = clash & ~(other_kind & kind & layout.LOG_ATOMIC).ne(0)
+                earlier = numbers < at
+                writes = other_kind.ne(layout.LOG_READ)
+                benign = other_kind.eq(layout.LOG_WRITE) & earlier & silent
+                clash = clash & ~benign & ~(writes & ~earlier)
+                with f.when(f.reduce("or", clash), unlikely=True):
+                    f.ret(call(f, "exact_race", [context]))
     f.ret(0)
     return f
 

@@ -12,6 +12,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -82,7 +83,9 @@ class Launch:
         """v0 of a wave."""
         flat = np.arange(WAVE * wave, WAVE * wave + WAVE, dtype=np.uint32)
         x, y = flat % self.block[0], flat // self.block[0] % self.block[1]
-        return x | y << np.uint32(10) | (flat // (self.block[0] * self.block[1])) << np.uint32(20)
+        z = flat // (self.block[0] * self.block[1])
+        ids: npt.NDArray[np.uint32] = x | y << np.uint32(10) | z << np.uint32(20)
+        return ids
 
 
 def prepare(
@@ -140,6 +143,14 @@ def _decode(code: bytes) -> Program:
     """The decoded program: verification runs one code object many times in a row."""
     lines = [(i.address, i.size, i.mnemonic, i.operands) for i in disassemble(None, code)]
     return decode_program(lines, _read(code).arch)
+
+
+@lru_cache(maxsize=64)
+def _decoded(code: bytes) -> tuple[CodeObject, Program]:
+    """A kernel is run on several problems in a row: its instructions are decoded once."""
+    kernel = code_object.read(code)
+    lines = [(i.address, i.size, i.mnemonic, i.operands) for i in disassemble(None, code)]
+    return kernel, decode_program(lines, kernel.arch)
 
 
 def _extent(what: str, extent: Sequence[int]) -> tuple[int, int, int]:

@@ -8,6 +8,7 @@ the lattice of its workgroup in a table; at stride 1 there is one lattice, which
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from aot.ir import module
@@ -29,7 +30,14 @@ from aot.ir.values import Value
 from aot.kernels import dgrad_budget, mainloop
 from aot.kernels.chunks import ChunkMap
 from aot.kernels.dgrad_arguments import dgrad_arguments
-from aot.kernels.dgrad_output import LatticeOutput, row_table_bytes, store_lattice_direct, store_lattice_shuffled
+from aot.kernels.dgrad_atomics import AddedOutput, add_lattice_direct, add_lattice_shuffled
+from aot.kernels.dgrad_output import (
+    LatticeOutput,
+    pixel_bytes,
+    row_table_bytes,
+    store_lattice_direct,
+    store_lattice_shuffled,
+)
 from aot.kernels.dgrad_record import SubGemmRecord, folded_record, found_record, tile_of_record
 from aot.kernels.dgrad_streams import CountedTaps, GradientWalk, UniformTaps
 from aot.kernels.dgrad_weights import BatchedWeightLoader, WeightLoader, WeightStaging
@@ -38,6 +46,7 @@ from aot.kernels.forward import CODEGEN_OPTIONS, Place
 from aot.kernels.fragments import ELEM_BYTES, FragmentReader, Fragments, Lane
 from aot.kernels.k_outer_fragments import KOuterFragments
 from aot.kernels.loaders import BatchedLoader, RegisterLoader, Staging, TileLoader
+from aot.kernels.magic import Divisor, magic_pair
 from aot.kernels.mainloop import Buffers, Loads, Multiply
 from aot.kernels.row_table import ENTRY_BYTES, Entry, RowTable, own_rows
 from aot.kernels.rows import NOWHERE, ImageRow
@@ -52,6 +61,14 @@ from grids.targets import target
 Stream = UniformTaps | CountedTaps
 
 
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The part of the reduction that a workgroup sums up; a slice behind the end has no tile left."""
+
+    first_k: Value
+    tiles: Value
+
+
 def opaque(b: Builder, value: Value) -> Value:
     """The same 32-bit lane value under a name that expressions in front of this point do not share."""
     return b.effect(value.type, f'call {value.type} asm "", "=v,0"({value})')
@@ -64,10 +81,10 @@ class UnsupportedError(RequestError):
 def emit_dgrad(identity: Identity, flavor: str) -> KernelSource:
     """The kernel of one backward-data identity. No problem extent enters the text.
 
-    Raises `UnsupportedError` for options that the catalogue does not have: split reductions, direct-to-LDS loads.
+    A split reduction has its degree baked. Raises `UnsupportedError` for direct-to-LDS loads and unrolled loops.
     """
-    if identity.split_k != 1:
-        raise UnsupportedError(f"split_k {identity.split_k}: backward data has no split reduction")
+    if identity.split_k < 1:
+        raise UnsupportedError(f"split_k {identity.split_k}: backward data takes a degree of 1 or more")
     if identity.async_dma or identity.unroll_k or identity.chiplet_swizzle:
         raise UnsupportedError("backward data has no async_dma, unroll_k or chiplet_swizzle")
     return _Dgrad(identity, flavor).source()
@@ -104,11 +121,12 @@ class _Dgrad:
         b, identity = self.b, self.identity
         record = self._record()
         place = self._place(record)
+        work = self._slice(record)
         buffers = Buffers(
             self.pool.segment(0, self.layout.a_bytes), self.pool.segment(self.layout.a_bytes, self.layout.b_bytes)
         )
         phase = self._multiply(place)
-        walk = self._walk(place, record)
+        walk = self._walk(place, record, work)
         numbers, rows = self._own_rows(place, record)
         if identity.pipeline == "compv4":
             set_priority(b, 1)
@@ -116,12 +134,14 @@ class _Dgrad:
         def loop(kind: type[Stream]) -> list[Value]:
             stream = kind(b, self.args, walk)
             entries = self._entries(place, stream, numbers, rows)
-            return self._pinned(self._loop(place, record, stream, entries, buffers, phase))
+            return self._pinned(self._loop(place, work, stream, entries, buffers, phase))
 
         if identity.uniform_k_decode:
-            accumulators = if_else(
-                b, is_one(b, self.args["uniform_taps"]), partial(loop, UniformTaps), partial(loop, CountedTaps)
-            )
+            lean = is_one(b, self.args["uniform_taps"])
+            if identity.split_k > 1:
+                # A slice behind the end has no tap to begin with; the counted loop sums up nothing.
+                lean = b.both(lean, b.icmp("slt", work.first_k, record["gemm_k"]))
+            accumulators = if_else(b, lean, partial(loop, UniformTaps), partial(loop, CountedTaps))
         else:
             accumulators = loop(CountedTaps)
         if identity.pipeline == "compv4":
@@ -133,8 +153,9 @@ class _Dgrad:
                 self.pool,
                 self.arguments,
                 threads=self.tile.threads,
-                workgroup_axes="xy",
-                pointer_tags={"A": "readonly", "B": "readonly", "D": "writeonly", "sub_gemm_buf": "readonly"},
+                workgroup_axes="xyz" if identity.split_k > 1 else "xy",
+                pointer_tags=dict.fromkeys(("A", "B", "sub_gemm_buf"), "readonly")
+                | ({"D": "writeonly"} if identity.split_k == 1 else {}),
                 # Without accumulation registers, matrix instructions take ordinary ones.
                 attributes={} if self.budget.accumulates_in_agprs else dict(self.flavor.no_agprs),
             ),
@@ -152,7 +173,7 @@ class _Dgrad:
 
     def _output_table(self) -> Segment | None:
         """Where the row offsets of a lattice stand: behind a shuffled tile if there is room, else over the operands."""
-        if self.folded:
+        if self.folded or self.identity.split_k > 1:
             return None
         size, behind = row_table_bytes(self.tile.m), self.layout.c_offset + self.layout.c_bytes
         if self.identity.epilogue == "default":
@@ -219,11 +240,23 @@ class _Dgrad:
             tile=tile,
             a=plain(first_row=place.wave_m, count=tile.fragments_m, row_elems=layout.a_row_elems),
             b=weights,
-            transposed=self.identity.epilogue == "cshuffle",
+            transposed=self.identity.epilogue == "cshuffle" or self.identity.split_k > 1,
             hints=self.identity.pipeline in ("compv3", "compv4"),
         )
 
-    def _walk(self, place: Place, record: SubGemmRecord) -> GradientWalk:
+    def _slice(self, record: SubGemmRecord) -> Slice:
+        """The K tiles of this workgroup: all, or an equal share of them along grid z."""
+        b, tile_k, degree = self.b, self.tile.k, self.identity.split_k
+        tiles = b.udiv_pow2(b.add(record["gemm_k"], tile_k - 1), tile_k)
+        if degree == 1:
+            return Slice(b.const(0), tiles)
+        mult, shift = magic_pair(degree)
+        share, _ = Divisor(b.const(degree), b.const(mult), b.const(shift)).divmod(b, b.add(tiles, degree - 1))
+        first = b.mul(workgroup_id(b, "z"), share)
+        left = b.sub(tiles, first)
+        return Slice(b.mul(first, tile_k), b.select(b.icmp("slt", left, share), left, share))
+
+    def _walk(self, place: Place, record: SubGemmRecord, work: Slice) -> GradientWalk:
         """This thread's places in the operand tiles, and where the workgroup begins."""
         b, args = self.b, self.args
         row, col = self.b_chunks.position(b, place.thread)
@@ -241,6 +274,7 @@ class _Dgrad:
             b_rows=tuple(b.add(row, number) for number in range(self.b_chunks.run)),
             b_col_bytes=b.mul(col, ELEM_BYTES),
             b_start_bytes=b.add(b.add(first_filter, first_tap), b.mul(place.first_n, ELEM_BYTES)),
+            first_k=work.first_k,
         )
 
     def _own_rows(self, place: Place, record: SubGemmRecord) -> tuple[list[Value], list[ImageRow]]:
@@ -293,15 +327,14 @@ class _Dgrad:
     def _loop(
         self,
         place: Place,
-        record: SubGemmRecord,
+        work: Slice,
         stream: Stream,
         a_rows: list[Entry] | TabledRows,
         buffers: Buffers,
         phase: Multiply,
     ) -> list[Value]:
         """The K loop of this pipeline."""
-        b, tile, choices = self.b, self.tile, self.budget
-        tiles = b.udiv_pow2(b.add(record["gemm_k"], tile.k - 1), tile.k)
+        b, choices = self.b, self.budget
         a_staging = Staging.prepare(b, self.a_chunks, place.thread, self.layout.a_row_elems)
         b_staging = WeightStaging.prepare(b, self.b_chunks, place.thread, self.layout.b_row_elems)
         gradients: TileLoader
@@ -313,7 +346,7 @@ class _Dgrad:
         weights = BatchedWeightLoader(b_staging, choices.b_batch) if choices.b_batch else WeightLoader(b_staging)
         prefetches = self.identity.pipeline != "mem" and choices.prefetches
         schedule = mainloop.prefetched if prefetches else mainloop.single_buffer
-        return schedule(b, stream, tiles, Loads(gradients, weights), buffers, phase)
+        return schedule(b, stream, work.tiles, Loads(gradients, weights), buffers, phase)
 
     def _pinned(self, accumulators: list[Value]) -> list[Value]:
         """The accumulators, kept where the matrix instructions want them."""
@@ -323,6 +356,9 @@ class _Dgrad:
 
     def _store(self, place: Place, record: SubGemmRecord, accumulators: list[Value]) -> None:
         """The epilogue of this identity; at stride 1 the rows of dX follow one another as in a forward output."""
+        if self.identity.split_k > 1:
+            self._add(place, record, accumulators)
+            return
         b, args, layout, shuffled = self.b, self.args, self.layout, self.identity.epilogue == "cshuffle"
         resource = buffer_resource(b, self.flavor, args["D"], args["D_bytes"])
         group_bytes = b.mul(b.mul(place.group, args["p_cpg"]), ELEM_BYTES)
@@ -352,3 +388,26 @@ class _Dgrad:
         else:
             assert self.output_table is not None
             store_lattice_direct(*where, thread=place.thread, table=self.output_table, output=lattice)
+
+    def _add(self, place: Place, record: SubGemmRecord, accumulators: list[Value]) -> None:
+        """The epilogue of a slice."""
+        b, args, layout = self.b, self.args, self.layout
+        group_bytes = b.mul(b.mul(place.group, args["p_cpg"]), ELEM_BYTES)
+        output = AddedOutput(
+            pointer=b.offset_pointer(args["D"], group_bytes),
+            row_bytes=lambda row: pixel_bytes(b, record, args, b.add(place.first_m, row)),
+            first_col=place.first_n,
+            channels=args["p_cpg"],
+        )
+        where = (b, self.tile, accumulators, place.lane, place.wave_m, place.wave_n)
+        if self.identity.epilogue == "default":
+            add_lattice_direct(*where, output)
+            return
+        add_lattice_shuffled(
+            *where,
+            thread=place.thread,
+            vec=self.store_width,
+            staging=Segment(layout.c_offset, layout.c_bytes),
+            overlays=layout.c_offset == 0,
+            output=output,
+        )

@@ -35,6 +35,18 @@ def row_table_bytes(tile_m: int) -> int:
     return tile_m * ROW_BYTES
 
 
+def pixel_bytes(b: Builder, record: SubGemmRecord, args: Mapping[str, Value], m: Value) -> Value:
+    """Byte offset in dX of the pixel of GEMM row m, out of bounds where there is none."""
+    line, w = record.by_w_slice.divmod(b, m)
+    image, h = record.by_h_slice.divmod(b, line)
+    hi = b.add(b.mul(h, record["d_h_stride"]), record["d_h_offset"])
+    wi = b.add(b.mul(w, record["d_w_stride"]), record["d_w_offset"])
+    inside = b.both(b.icmp("ult", hi, args["p_Hi"]), b.icmp("ult", wi, args["p_Wi"]))
+    inside = b.both(inside, b.icmp("slt", m, record["gemm_m"]))
+    offset = b.add(b.mul(image, args["d_n_bytes"]), b.mul(hi, args["d_hi_bytes"]))
+    return b.select(inside, b.add(offset, b.mul(wi, args["d_wi_bytes"])), OUT_OF_BOUNDS)
+
+
 @dataclass(frozen=True, slots=True)
 class LatticeOutput:
     """The pixels of one workgroup: GEMM rows from `first_row`, columns `first_col` + ... of a group."""
@@ -48,16 +60,7 @@ class LatticeOutput:
 
     def row_bytes(self, b: Builder, row: Value) -> Value:
         """Byte offset of a row of the tile, out of bounds where the lattice has no pixel of the image."""
-        record, args = self.record, self.args
-        m = b.add(self.first_row, row)
-        line, w = record.by_w_slice.divmod(b, m)
-        image, h = record.by_h_slice.divmod(b, line)
-        hi = b.add(b.mul(h, record["d_h_stride"]), record["d_h_offset"])
-        wi = b.add(b.mul(w, record["d_w_stride"]), record["d_w_offset"])
-        inside = b.both(b.icmp("ult", hi, args["p_Hi"]), b.icmp("ult", wi, args["p_Wi"]))
-        inside = b.both(inside, b.icmp("slt", m, record["gemm_m"]))
-        offset = b.add(b.mul(image, args["d_n_bytes"]), b.mul(hi, args["d_hi_bytes"]))
-        return b.select(inside, b.add(offset, b.mul(wi, args["d_wi_bytes"])), OUT_OF_BOUNDS)
+        return pixel_bytes(b, self.record, self.args, b.add(self.first_row, row))
 
     def col_bytes(self, b: Builder, col: Value) -> Value:
         """Byte offset of a column of the tile."""

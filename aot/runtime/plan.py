@@ -87,20 +87,31 @@ def _forward(entry: KernelEntry, problem: ConvProblem) -> Plan:
 
 
 def _dgrad(entry: KernelEntry, problem: ConvProblem) -> Plan:
-    """All sub-GEMMs in one launch. Pixels that none of them writes have gradient zero: then dX is filled first."""
+    """All sub-GEMMs in one launch.
+
+    dX is filled first where it has pixels that none of them writes, whose gradient is zero, and where slices are added
+    to it. Two slices commute; a third makes the order of the atomics visible.
+    """
     identity = entry.identity
     found = records(problem, tile_m=identity.tile_m, tile_n=identity.tile_n, tile_k=identity.tile_k)
     buffers = tensor_buffers(problem)
-    fills: tuple[Step, ...] = (Fill(buffers[2].name),) if must_zero_dx(problem) else ()
+    fills: tuple[Step, ...] = (Fill(buffers[2].name),) if identity.split_k > 1 or must_zero_dx(problem) else ()
     if not found:
         return Plan(identity.arch, problem, buffers, fills)
     words = table_words(found, problem.kpg)
     table = Buffer("sub_gemms", "table", "int32", (len(words),), 4 * len(words), words)
     pointers = {pointer: buffer.name for pointer, buffer in zip(POINTERS, buffers, strict=True)}
     pointers["sub_gemm_buf"] = table.name
-    grid = dgrad_grid(total_tiles=total_tiles(found), groups=problem.groups, slices=1)
+    grid = dgrad_grid(total_tiles=total_tiles(found), groups=problem.groups, slices=identity.split_k)
     launch = bind_launch(entry, grid, pointers, argument_values(identity, problem))
-    return Plan(identity.arch, problem, (*buffers, table), (*fills, launch))
+    return Plan(
+        identity.arch,
+        problem,
+        (*buffers, table),
+        (*fills, launch),
+        rounded_sums=identity.split_k if identity.split_k > 1 else 0,
+        deterministic=identity.split_k <= 2,
+    )
 
 
 _PLANS = {(IMPLICIT_GEMM, "fwd"): _forward, (IMPLICIT_GEMM, "dgrad"): _dgrad}

@@ -87,7 +87,7 @@ def run_case(case: EdgeCase, plan: Plan, devices: tuple[Device, Device], code: C
         for buffer, before in ((first, a), (second, b)):
             if not np.array_equal(arrays[buffer.name], before):
                 changed = f"operand {buffer.name} was written to"
-    verdict = compare(runs[0], exact, case.problem.dtype, plan.partial_sums)
+    verdict = compare(runs[0], exact, case.problem.dtype, plan.partial_sums, plan.rounded_sums)
     failure = _failure(verdict, faults) or changed
     if not failure and len(runs) == 2 and not np.array_equal(runs[0], runs[1]):
         failure = f"{int((runs[0] != runs[1]).sum())} elements differ between two runs"

@@ -11,7 +11,8 @@ from unittest.mock import patch
 from aot import emulator
 from aot.runtime import device
 from aot.runtime.device import EmulatorDevice
-from aot.runtime.plan import KernelEntry, make_plan
+from aot.runtime.plan import make_plan
+from aot.runtime.plan_parts import KernelEntry
 from aot.verification.edges import edge_cases
 from aot.verification.run_case import run_case
 from cache_schema.cache_reader import Cache

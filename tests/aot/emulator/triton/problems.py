@@ -46,7 +46,8 @@ def numbers(array: Stored) -> F64:
     """The values of stored elements; uint16 is bf16."""
     if array.dtype == np.uint16:
         return (array.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    return array.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        return array.astype(np.float64)
 
 
 def nans(shape: tuple[int, ...], dtype: str) -> Stored:
@@ -73,9 +74,16 @@ def problems(variant: Variant, *, full: bool = False) -> Iterator[Problem]:
 def _gemm(variant: Variant, full: bool) -> Iterator[Problem]:
     tile_m, tile_n, tile_k = (variant.constants[f"TILE_{axis}"] for axis in "MNK")
     rng = np.random.default_rng(21)
-    sizes = [(tile_m + 5, tile_n + 3, 2 * tile_k + 7), (1, 1, 1), (tile_m, tile_n, 3 * tile_k), (tile_m + 5, tile_n + 3, 0)]
+    # Partial tiles in every extent, less than one K tile, whole tiles, and no K at all.
+    sizes = [(tile_m + 5, tile_n + 3, 2 * tile_k + 7), (tile_m - 1, tile_n - 2, 7), (tile_m, tile_n, 3 * tile_k)]
+    sizes.append((tile_m + 5, tile_n + 3, 0))
     if full:
-        sizes += [(2 * tile_m - 1, tile_n - 1, tile_k), (tile_m + 1, 2 * tile_n + 1, 5 * tile_k - 1), (17, 33, 65)]
+        sizes += [
+            (2 * tile_m - 1, tile_n - 1, tile_k),
+            (tile_m + 1, 2 * tile_n + 1, 5 * tile_k - 1),
+            (17, 33, 65),
+            (1, 1, 1),
+        ]
     for m, n, k in sizes:
         pad = 16 if variant.aligned else 1
         a_stride, b_stride, c_stride = (max(_blocks(extent, pad), 1) * pad for extent in (k, n, n))

@@ -17,7 +17,7 @@ from aot.emulator.decode_memory import decode_memory
 from aot.emulator.errors import UnknownInstructionError
 from aot.emulator.form import Decoded, Form, OperandUse, use_of
 from aot.emulator.operands import integer, number_list, operand, split
-from aot.emulator.spec import Spec
+from aot.emulator.spec import ONLY_950, Spec
 from aot.emulator.table_memory import MEMORY
 from aot.emulator.table_mfma import MFMA, MatrixSpec
 from aot.emulator.tables import LANE, SPECS
@@ -89,7 +89,10 @@ def decode(mnemonic: str, text: str, target: str) -> Decoded:
     if mnemonic in MEMORY:
         spec: Any = MEMORY[mnemonic]
         _check_target(spec.targets, target, mnemonic)
-        return decode_memory(spec, text)
+        decoded = decode_memory(spec, text)
+        if decoded.form.get("lds") and spec.bytes > 4:
+            _check_target(ONLY_950, target, f"{mnemonic} to LDS")
+        return decoded
     if mnemonic in MFMA:
         _check_target(MFMA[mnemonic].targets, target, mnemonic)
         return _decode_mfma(MFMA[mnemonic], text)

@@ -48,7 +48,7 @@ SET_COARSE_V, SET_COARSE_S = 96, 104
 
 # Shared by all waves of a run.
 (MEMORY_TABLE, TOUCHED, LATE, LOG, LOG_OTHER, LOG_COUNT, LOG_CAPACITY, BUDGET, FAULT_KIND, FAULT_LANE, FAULT_ADDRESS,
- FAULT_INDEX, FAULT_WAVE, LOG_COLUMNS, WAVES, OWNERS, ORDER, RANDOM, ZEROS, WAVE_COUNT, IMAGE_BASE) = range(0, 168, 8)
+ FAULT_INDEX, FAULT_WAVE, LOG_COLUMNS, WAVES, OWNERS, ORDER, RANDOM, ZEROS, WAVE_COUNT, IMAGE_BASE, BYTE_ACCESS) = range(0, 176, 8)
 HELPERS: Final = 256  # table of pointers to runtime functions
 CONTEXT_BYTES: Final = 1024
 
@@ -69,8 +69,9 @@ DIRECT_MASK, DIRECT_SIZE, DIRECT_BASE, DIRECT_DATA = 0, 8, 12, 64
 AT_BARRIER, ENDED, FAULTED, OVER_BUDGET = 1, 2, 3, 4
 
 # LDS and scratch hold these where nothing was written, and where a direct-to-LDS load is still in flight. A read that
-# meets one of them consults the shadow; a byte repeats so that every width of read meets it.
-CANARY = 0xB7
+# meets one of them (in a half of a dword, once bytes were accessed alone in any case) consults the shadow; a byte repeats so
+# that every width of read meets it. As f16 it is a NaN, as bf16 and f32 huge: data rarely look like it.
+CANARY = 0xFE
 SHADOW_WRITTEN, SHADOW_IN_FLIGHT = 0xFF, 0x01
 
 

@@ -96,6 +96,9 @@ def load_registers(f: Function, pointer: Callable[[int], Value], width: int, tar
         f.masked_store_narrow(vector, f.at(target, layout.REGISTER_BYTES * dword + 4 * GROUP * group), lanes[group])
         if canary:
             hit = vector.eq(looks)
+            if width >= 4:
+                different = vector ^ looks
+                hit = (different & 0xFFFF).eq(0) | (different < 0x10000)
             suspicious = hit if suspicious is None else suspicious | hit
     return None if suspicious is None else f.reduce("or", suspicious)
 
@@ -158,6 +161,7 @@ def write_log() -> Function:
         lane = bad.ctz().to("u32")
         address = f.load("u32", f.at(addresses, lane, 4))
         stop(f, wave, record, faults.LDS_BOUNDS, lane, address.to("u64"))
+    _note_bytes(f, context, vector, size)
     number = f.load("u32", f.at(context, layout.LOG_COUNT))
     with f.when(number >= f.load("u32", f.at(context, layout.LOG_CAPACITY)), unlikely=True):
         stop(f, wave, record, faults.UNMODELLED)
@@ -174,6 +178,13 @@ def write_log() -> Function:
     f.store(number + 1, f.at(context, layout.LOG_COUNT))
     f.ret(0)
     return f
+
+
+def _note_bytes(f: Function, context: Value, addresses: Value, size: Value) -> None:
+    """Remember that a byte or an odd address was accessed: from then on every read is checked exactly."""
+    any_bit = addresses if addresses.lanes == 1 else f.reduce("or", addresses)
+    with f.when(((any_bit | size) & 1).ne(0), unlikely=True):
+        f.store(f.const(1, "u32"), f.at(context, layout.BYTE_ACCESS))
 
 
 def write_unwritten(space: str) -> Function:
@@ -205,6 +216,7 @@ def _local_base(f: Function, wave: Value, record: Value, space: str, addresses: 
         call_or_stop(f, "lds_log", [wave, record, addresses, mask, size, f.const(kind, "u32")])
         return f.load("ptr", f.at(wave, layout.LDS)), f.load("ptr", f.at(wave, layout.LDS_SHADOW)), vector
     limit = f.load("u32", f.at(wave, layout.SCRATCH_BYTES))
+    _note_bytes(f, context_of(f, wave), vector, f.const(width, "u32"))
     bad = f.ballot(vector.to("u64") + width > limit.to("u64")) & mask
     with f.when(bad.ne(0), unlikely=True):
         lane = bad.ctz().to("u32")
@@ -222,7 +234,8 @@ def write_local_load(space: str, width: int) -> Function:
     f.store(select(f.unballot(mask), offsets, idle), places)
     suspicious = load_registers(f, lambda lane: f.at(base, f.load("u32", f.at(places, 4 * lane))), width, target, mask, canary=True)
     assert suspicious is not None
-    with f.when(suspicious, unlikely=True):
+    by_bytes = f.load("u32", f.at(context_of(f, wave), layout.BYTE_ACCESS)).ne(0)
+    with f.when(suspicious | by_bytes, unlikely=True):
         call_or_stop(f, f"{space}_unwritten", [wave, record, addresses, mask, f.const(width, "u32")])
     f.ret(0)
     return f
@@ -365,6 +378,7 @@ def write_resolve(name: str, atomic: bool) -> Function:
     with f.when(is_scratch):
         f.store(low, f.at(slot, lane, 4))
         limit = f.load("u32", f.at(wave, layout.SCRATCH_BYTES))
+        _note_bytes(f, context_of(f, wave), low, size)
         with f.when((low.to("u64") + size.to("u64")) > limit.to("u64")):
             stop(f, wave, record, faults.SCRATCH_BOUNDS, lane, low.to("u64"))
         offset = low.to("u64") + (lane * limit).to("u64")

@@ -1,0 +1,146 @@
+"""The exact rules of raw buffers and of direct loads, against statements in numpy, on both engines and architectures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.aot.emulator.program_text import program, run_program
+
+ENGINES = ("llvm", "numpy")
+WIDTHS = {"ubyte": 1, "ushort": 2, "dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx4": 16}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("suffix", WIDTHS)
+@pytest.mark.parametrize(("records", "soffset"), [(203, 0), (204, 8), (64, 16), (4, 8), (0, 0)])
+def test_loads_are_checked_per_dword(suffix: str, records: int, soffset: int, engine: str) -> None:
+    """Lane l loads at 4*l+inst: each dword is there if it ends at or before records - soffset, else 0; the address moves by soffset."""
+    width, inst = WIDTHS[suffix], 4
+    words = max(1, width // 4)
+    registers = "v6" if words == 1 else f"v[6:{5 + words}]"
+    stores = "".join(f"global_store_dword v2, v{6 + i}, s[2:3] offset:{4 * i}\n" for i in range(words))
+    body = f"""
+    s_movk_i32 s20, {soffset}
+    s_movk_i32 s10, {records}
+    buffer_load_{suffix} {registers}, v1, s[8:11], s20 offen offset:{inst}
+    v_lshlrev_b32_e32 v2, 4, v0
+    v_add_u32_e32 v2, 512, v2
+    s_waitcnt vmcnt(0)
+    {stores}
+    """
+    data = np.random.default_rng(7).integers(1, 256, 512 + 64 * 16).astype(np.uint8)
+    before = data.copy()
+    assert not run_program(program(body), data, engine=engine).faults
+    piece = min(4, width)
+    for lane in range(64):
+        want = np.zeros(16, np.uint8)
+        for start in range(0, width, piece):
+            offset = 4 * lane + inst + start
+            if offset + piece <= records - soffset:
+                want[start : start + piece] = before[offset + soffset : offset + soffset + piece]
+        got = data[512 + 16 * lane : 512 + 16 * lane + 4 * words]
+        assert np.array_equal(got, want[: 4 * words]), lane
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("suffix", ["byte", "short", "dword", "dwordx2", "dwordx4"])
+def test_stores_out_of_range_are_dropped(suffix: str, engine: str) -> None:
+    """A store writes the dwords in range and drops the others, bytes beyond stay."""
+    width = {"byte": 1, "short": 2, "dword": 4, "dwordx2": 8, "dwordx4": 16}[suffix]
+    words = max(1, width // 4)
+    registers = "v6" if words == 1 else f"v[6:{5 + words}]"
+    moves = "".join(f"v_add_u32_e32 v{6 + i}, {i}, v1\n" for i in range(words))
+    body = f"v_lshlrev_b32_e32 v2, 4, v0\ns_movk_i32 s10, 513\n{moves}buffer_store_{suffix} {registers}, v2, s[8:11], 0 offen\n"
+    data = np.full(1024 + 16, 0xEE, np.uint8)
+    assert not run_program(program(body), data, engine=engine).faults
+    want = np.full_like(data, 0xEE)
+    piece = min(4, width)
+    for lane in range(64):
+        row = (4 * lane + np.arange(words, dtype=np.uint32)).astype(np.uint32).view(np.uint8)
+        for start in range(0, width, piece):
+            if 16 * lane + start + piece <= 513:
+                want[16 * lane + start : 16 * lane + start + piece] = row[start : start + piece]
+    assert np.array_equal(data, want)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_offset_does_not_wrap(engine: str) -> None:
+    """The sentinel 2^31-1, and offsets near 2^32 that would wrap with the instruction offset, are out of range."""
+    body = """
+    v_mov_b32_e32 v2, -4
+    v_bfrev_b32_e32 v3, -2
+    v_mov_b32_e32 v5, 7
+    buffer_load_dword v5, v2, s[8:11], 0 offen offset:8
+    buffer_load_dwordx2 v[6:7], v3, s[8:11], 0 offen offset:16
+    s_waitcnt vmcnt(0)
+    v_or3_b32 v5, v5, v6, v7
+    global_store_dword v1, v5, s[2:3]
+    """
+    data = np.arange(1, 65, dtype=np.uint32)
+    assert not run_program(program(body), data, engine=engine).faults
+    assert not data.any()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("arch", "suffix", "dwords"), [("gfx942", "dword", 1), ("gfx950", "dwordx3", 3), ("gfx950", "dwordx4", 4)])
+def test_direct_loads_land_by_lane(arch: str, suffix: str, dwords: int, engine: str) -> None:
+    """Lane l's bytes go to M0 + instruction offset + l*bytes; lanes out of range give zeros, inactive lanes write nothing."""
+    size = 4 * dwords
+    body = f"""
+    v_mul_u32_u24_e32 v2, {size}, v0
+    v_mov_b32_e32 v6, -1
+    v_mov_b32_e32 v7, -1
+    v_mov_b32_e32 v8, -1
+    v_mov_b32_e32 v9, -1
+    v_lshlrev_b32_e32 v3, 4, v0
+    ds_write_b128 v3, v[6:9]
+    ds_write_b128 v3, v[6:9] offset:1024
+    s_waitcnt lgkmcnt(0)
+    s_movk_i32 s10, {40 * size + 16}
+    s_movk_i32 m0, 32
+    s_mov_b32 exec_lo, 0xfffffff0
+    buffer_load_{suffix} v2, s[8:11], 0 offen offset:16 lds
+    s_mov_b32 exec_lo, -1
+    s_waitcnt vmcnt(0)
+    ds_read_b128 v[12:15], v3
+    ds_read_b128 v[16:19], v3 offset:1024
+    s_waitcnt lgkmcnt(0)
+    global_store_dwordx4 v3, v[12:15], s[2:3] offset:0
+    s_add_u32 s2, s2, 1024
+    s_addc_u32 s3, s3, 0
+    global_store_dwordx4 v3, v[16:19], s[2:3]
+    """
+    data = np.random.default_rng(8).integers(0, 256, 2048).astype(np.uint8)
+    before = data.copy()
+    assert not run_program(program(body, arch=arch, lds=2048), data, engine=engine).faults
+    want = np.full(2048, 0xFF, np.uint8)
+    for lane in range(4, 64):
+        for start in range(0, size, 4):
+            offset = size * lane + 16 + start
+            place = 32 + 16 + size * lane + start
+            want[place : place + 4] = before[offset : offset + 4] if offset + 4 <= 40 * size + 16 else 0
+    assert np.array_equal(data, want)
+
+
+def test_engines_agree_in_every_lane_order() -> None:
+    """Results do not depend on the seed for a program whose waves only meet at barriers."""
+    body = """
+    v_xor_b32_e32 v2, 0x100, v1
+    ds_write_b32 v1, v1
+    s_waitcnt lgkmcnt(0)
+    s_barrier
+    ds_read_b32 v5, v2
+    s_waitcnt lgkmcnt(0)
+    s_lshl_b32 s12, s12, 10
+    v_add_u32_e32 v1, s12, v1
+    global_store_dword v1, v5, s[2:3]
+    """
+    results = []
+    for engine in ENGINES:
+        for seed in range(3):
+            data = np.zeros(3 * 256, np.uint32)
+            report = run_program(program(body), data, threads=256, groups=3, seed=seed, engine=engine)
+            assert not report.faults
+            results.append((data.tobytes(), tuple(sorted(report.instructions.items())), tuple(sorted(report.executed.items()))))
+    assert len(set(results)) == 1

@@ -241,7 +241,7 @@ class _Dgrad:
             a=plain(first_row=place.wave_m, count=tile.fragments_m, row_elems=layout.a_row_elems),
             b=weights,
             transposed=self.identity.epilogue == "cshuffle" or self.identity.split_k > 1,
-            hints=self.identity.pipeline in ("compv3", "compv4"),
+            hints=self.identity.pipeline in ("compv3", "compv4") and self.budget.hints,
         )
 
     def _slice(self, record: SubGemmRecord) -> Slice:

@@ -13,17 +13,23 @@ from aot.kernels.tile import Tile
 ENTRY, COUNTER = 3, 3
 #: Lane addresses, counters of the column of A, temporaries; measured on kernels that fill their share of registers.
 OVERHEAD = 80
+#: The same without what the scheduler can still arrange.
+HINTED_OVERHEAD = 40
 
 
 @dataclass(frozen=True, slots=True)
 class GradientBudget:
-    """Decisions of one kernel. A batch of None keeps all chunks of the operand in registers at once."""
+    """Decisions of one kernel. A batch of None keeps all chunks of the operand in registers at once.
+
+    `hints` says that the scheduler may be told to read fragments ahead: it then minds no register.
+    """
 
     accumulates_in_agprs: bool
     prefetches: bool
     weights: WeightChunks
     a_batch: int | None
     b_batch: int | None
+    hints: bool
 
 
 def plan(tile: Tile, a: ChunkMap, b_vec: int, *, transposed: bool) -> GradientBudget:
@@ -31,22 +37,24 @@ def plan(tile: Tile, a: ChunkMap, b_vec: int, *, transposed: bool) -> GradientBu
     even = ChunkMap(tile.k, tile.n, tile.threads, b_vec)
     usual = budget.plan(tile, a, even, staged=True)
     share = budget.REGISTER_FILE // -(-tile.threads // budget.THREADS_PER_SIMD_WAVE)
-    room = min(budget.ORDINARY, share - tile.atom.accumulator.lanes * tile.fragments_m * tile.fragments_n)
-    fixed = OVERHEAD + (tile.fragments_m + tile.fragments_n) * tile.atom.operand.bytes // 4
+    accumulators = tile.atom.accumulator.lanes * tile.fragments_m * tile.fragments_n
+    room = min(budget.ORDINARY, share - accumulators)
+    hinted_room = room if usual.accumulates_in_agprs else min(budget.ORDINARY, share) - accumulators
+    fragments = (tile.fragments_m + tile.fragments_n) * tile.atom.operand.bytes // 4
     staging = sum(chunks.passes * max(1, chunks.vec // 2) for chunks in (a, even))
 
-    def choice(most_rows: int, prefetches: bool, a_batch: int | None) -> GradientBudget:
+    def choice(most_rows: int, prefetches: bool, a_batch: int | None) -> tuple[GradientBudget, bool]:
+        """A choice and whether it fits."""
         weights = WeightChunks(tile.k, tile.n, tile.threads, b_vec, transposed, most_rows)
-        return GradientBudget(usual.accumulates_in_agprs, prefetches, weights, a_batch, usual.b_batch)
-
-    def fits(made: GradientBudget) -> bool:
-        rows = ENTRY * (made.a_batch or a.passes) + COUNTER * made.weights.run
-        return fixed + rows + staging * made.prefetches <= room
+        needed = ENTRY * (a_batch or a.passes) + COUNTER * weights.run + staging * prefetches
+        hints = HINTED_OVERHEAD + fragments * tile.steps + needed <= hinted_room
+        made = GradientBudget(usual.accumulates_in_agprs, prefetches, weights, a_batch, usual.b_batch, hints)
+        return made, OVERHEAD + fragments + needed <= room
 
     choices = [
         choice(MAX_ROWS, usual.prefetches, usual.a_batch),
         choice(1, usual.prefetches, usual.a_batch),
         choice(1, False, usual.a_batch),
     ]
-    lean = choice(1, False, min(usual.a_batch or a.passes, budget.LEAN_BATCH))
-    return next((made for made in choices if fits(made)), lean)
+    lean, _ = choice(1, False, min(usual.a_batch or a.passes, budget.LEAN_BATCH))
+    return next((made for made, fits in choices if fits), lean)

@@ -13,9 +13,11 @@ from aot.inspection.candidates import best_candidate
 from aot.inspection.resolve import resolve
 from aot.runtime.plan import empty_plan, make_plan, needs_no_kernel
 from aot.runtime.plan_data import Fill, Launch, Plan
+from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE, WgradOptions
 from aot.runtime.problem_text import problem_text
-from cache_schema.cache_reader import Cache
+from cache_schema.cache_reader import Cache, Entry
 from cache_schema.errors import RequestError
+from cache_schema.identity import Identity
 from cache_schema.label import encode
 from cache_schema.problem import ConvProblem
 
@@ -25,11 +27,25 @@ CODE_OBJECT_SUFFIX = ".co"
 @click.command("plan")
 @click.argument("path", metavar="CACHE")
 @click.option("--identity", metavar="LABEL|DIGEST", help="Use this kernel.  [default: the one with the best estimate]")
+@click.option(
+    "--split-k",
+    type=int,
+    default=AUTOMATIC_DEGREE,
+    show_default=True,
+    help="Slices of the reduction of a backward-weights kernel; -1 for the automatic number.",
+)
+@click.option("--workspace-limit", type=click.IntRange(min=0), metavar="BYTES", help="Refuse kernels that need more.")
 @click.option("--extract", metavar="DIR", help="Write the code objects there, named by their SHA-256.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @problem_options
 def command(
-    path: str, identity: str | None, extract: str | None, as_json: bool, problem_request: ProblemRequest
+    path: str,
+    identity: str | None,
+    split_k: int,
+    workspace_limit: int | None,
+    extract: str | None,
+    as_json: bool,
+    problem_request: ProblemRequest,
 ) -> None:
     """Print the launch plan of a problem: steps, grids, arguments, buffers, and what to zero first.
 
@@ -40,7 +56,12 @@ def command(
     """
     with Cache.open(path) as cache:
         problem = problem_request.one(cache.dtype, cache.table.vocab["direction"])
-        plan = _plan(cache, problem, identity)
+
+        def helper(wanted: Identity) -> Entry | None:
+            number = cache.find_identity(wanted)
+            return None if number is None else cache.entry(number)
+
+        plan = _plan(cache, problem, identity, WgradOptions(split_k, workspace_limit, helper))
         files = _extract(cache, plan, Path(extract)) if extract is not None else {}
     if as_json:
         click.echo(json.dumps({**plan.to_json(), "code_object_files": files}, indent=2))
@@ -48,16 +69,16 @@ def command(
         click.echo(_text(plan, files))
 
 
-def _plan(cache: Cache, problem: ConvProblem, identity: str | None) -> Plan:
+def _plan(cache: Cache, problem: ConvProblem, identity: str | None, options: WgradOptions) -> Plan:
     if identity is None:
         if needs_no_kernel(problem):
             return empty_plan(cache.arch, problem)
-        return make_plan(cache.entry(best_candidate(cache, problem)), problem)
+        return make_plan(cache.entry(best_candidate(cache, problem, options.workspace_limit)), problem, options)
     wanted = resolve(cache, identity)
     number = cache.find_identity(wanted)
     if number is None:
         raise RequestError(f"{cache.path} has no kernel for {encode(wanted)}; `inspect --why` tells what became of it")
-    return make_plan(cache.entry(number), problem)
+    return make_plan(cache.entry(number), problem, options)
 
 
 def _extract(cache: Cache, plan: Plan, folder: Path) -> dict[str, str]:

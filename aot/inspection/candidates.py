@@ -98,17 +98,17 @@ def _value(identity: object, name: str) -> Any:
     return getattr(identity, name)
 
 
-def find_candidates(cache: Cache, problem: ConvProblem) -> Candidates:
+def find_candidates(cache: Cache, problem: ConvProblem, workspace_limit: int | None = None) -> Candidates:
     """Ask a cache; the result may have no rows."""
-    mask, codes = serves(cache.table, problem)
+    mask, codes = serves(cache.table, problem, workspace_limit)
     rows = np.flatnonzero(mask)
     order = ranked(cache.table.take(rows), cache.digests[rows], problem, cache.arch)
     return Candidates(cache, problem, rows[order], codes)
 
 
-def best_candidate(cache: Cache, problem: ConvProblem) -> int:
+def best_candidate(cache: Cache, problem: ConvProblem, workspace_limit: int | None = None) -> int:
     """Entry to use when none is asked for; NoCandidateError where there is none."""
-    found = find_candidates(cache, problem)
+    found = find_candidates(cache, problem, workspace_limit)
     if not len(found.rows):
         raise NoCandidateError(cache, found.reasons)
     return int(found.rows[0])

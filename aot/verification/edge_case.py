@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE
 from cache_schema.problem import ConvProblem
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeCase:
-    """A problem, the kind of its operands, and whether a second run has to give the same bits."""
+    """A problem, the kind of its operands, and how to run it.
+
+    A case that repeats is run twice, with another order of waves and workgroups. `degree` is the number of slices for
+    kernels that are told one, -1 for the automatic one.
+    """
 
     name: str
     problem: ConvProblem
     inputs: str
     repeat: bool = False
+    degree: int = AUTOMATIC_DEGREE
 
 
 def image_above(pixels: int) -> tuple[int, int, int]:
@@ -31,7 +37,7 @@ def multiple_below(extent: int, step: int) -> int:
     return max(step, (extent - 1) // step * step)
 
 
-def ragged_channels(step: int, tile_k: int) -> int:
-    """Channels with which nine taps fill more than two K tiles and end inside one, unless `step` forbids that."""
-    least = (2 * tile_k) // (9 * step) + 1
-    return next((step * count for count in range(least, least + tile_k) if 9 * step * count % tile_k), step * least)
+def ragged_channels(step: int, tile: int, least: int) -> int:
+    """Channels with which nine taps fill more than `least` elements and end inside a tile, unless `step` forbids it."""
+    first = least // (9 * step) + 1
+    return next((step * count for count in range(first, first + tile) if 9 * step * count % tile), step * first)

@@ -11,11 +11,13 @@ from aot.runtime.plan_data import PlanError
 from aot.verification.edge_case import EdgeCase
 from aot.verification.edges_dgrad import dgrad_cases
 from aot.verification.edges_forward import forward_cases
+from aot.verification.edges_wgrad import wgrad_cases
 from cache_schema.identity import IMPLICIT_GEMM, Identity
 
 _CASES: dict[tuple[str, str], Callable[[Identity], Iterator[EdgeCase]]] = {
     (IMPLICIT_GEMM, "fwd"): forward_cases,
     (IMPLICIT_GEMM, "dgrad"): dgrad_cases,
+    (IMPLICIT_GEMM, "wgrad"): wgrad_cases,
 }
 
 

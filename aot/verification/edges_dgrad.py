@@ -37,7 +37,7 @@ def dgrad_cases(identity: Identity) -> Iterator[EdgeCase]:
     images, rows, columns = image_above(identity.tile_m)
     over = identity.tile_n + multiple_below(identity.tile_n, channels) % identity.tile_n
     ragged = replace(base, n=images, h=rows, w=columns, c=over, y=3, x=3, pad_h=1, pad_w=1)
-    ragged = replace(ragged, k=ragged_channels(filters, identity.tile_k))
+    ragged = replace(ragged, k=ragged_channels(filters, identity.tile_k, 2 * identity.tile_k))
     yield EdgeCase("ragged", ragged, "uniform", repeat=True)
     planted = replace(ragged, c=multiple_below(identity.tile_n, channels))
     yield EdgeCase("planted-nan", planted, "nan")
@@ -53,7 +53,7 @@ def dgrad_cases(identity: Identity) -> Iterator[EdgeCase]:
     if identity.stride_h:
         yield EdgeCase("dense", replace(base, h=3, w=4, k=2 * lean, y=5, x=5, pad_h=2, pad_w=3), "uniform")
         return
-    strided = replace(base, n=2, h=7, w=9, k=ragged_channels(filters, identity.tile_k), y=3, x=3, pad_h=1, pad_w=1)
+    strided = replace(base, n=2, h=7, w=9, k=ragged_channels(filters, identity.tile_k, 2 * identity.tile_k), y=3, x=3, pad_h=1, pad_w=1)
     yield EdgeCase("strided", replace(strided, stride_h=2, stride_w=2), "uniform")
     dilated = replace(base, h=13, w=12, k=lean, y=2, x=3, pad_h=1, pad_w=4, stride_h=4, stride_w=3)
     yield EdgeCase("dilated", replace(dilated, dilation_h=2, dilation_w=2), "ints")

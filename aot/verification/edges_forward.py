@@ -44,7 +44,7 @@ def forward_cases(identity: Identity) -> Iterator[EdgeCase]:
     ragged = replace(
         base,
         n=images,
-        c=ragged_channels(narrow, identity.tile_k),
+        c=ragged_channels(narrow, identity.tile_k, 2 * identity.tile_k),
         h=rows,
         w=columns,
         k=over,

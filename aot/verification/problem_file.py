@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aot.runtime.plan import needs_no_kernel
+from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE
 from aot.verification.edge_case import EdgeCase
 from cache_schema.problem import ConvProblem
 from cache_schema.problem_parse import ProblemCase
@@ -66,7 +67,8 @@ def _decide(case: ProblemCase, table: IdentityTable, dtype: str) -> Decision:
         return Decision(case.id, SKIPPED, f"{int(mask.sum())} kernels serve it; not to be run")
     if problem.flops > EMULATION_FLOPS:
         return Decision(case.id, SKIPPED, f"{problem.flops:.2g} operations are too many to emulate")
-    return Decision(case.id, VERIFY, "", EdgeCase(case.id, problem, case.inputs))
+    degree = int(case.launch.get("split_k", AUTOMATIC_DEGREE))
+    return Decision(case.id, VERIFY, "", EdgeCase(case.id, problem, case.inputs, split_k=degree))
 
 
 def served_cases(cases: Sequence[EdgeCase], table: IdentityTable) -> list[EdgeCase]:

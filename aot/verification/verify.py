@@ -12,14 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from aot.runtime.device import EmulatorDevice
 from aot.runtime.plan import make_plan
+from aot.runtime.plan_data import PlanError
+from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE, WgradOptions
 from aot.verification.edge_case import EdgeCase
 from aot.verification.edges import edge_cases
 from aot.verification.evidence import ERROR, RIGHT, WRONG
 from aot.verification.problem_file import served_cases
 from aot.verification.run_case import CaseResult, run_case
 from cache_schema.cache_reader import Cache, Entry
+from cache_schema.identity import REDUCE, Identity
 from cache_schema.label import encode
 from cache_schema.table import IdentityTable
 
@@ -66,17 +71,47 @@ def verify_entry(task: Task, cache: Cache, number: int) -> Verdict:
     record = _verdict(entry, RIGHT, "")
     devices = (EmulatorDevice(task.seed, task.engine), EmulatorDevice(task.seed + 1, task.engine))
     try:
-        code = cache.code_object(number)
-        table = IdentityTable.from_identities([entry.identity])
-        cases = edge_cases(entry.identity) if task.cases is None else served_cases(task.cases, table)
+        launched = _launched(cache, number)
+        codes = {entry.blob_digest: cache.code_object(number), launched.blob_digest: _code(cache, launched)}
+
+        def helper(identity: Identity) -> Entry | None:
+            found = cache.find_identity(identity)
+            if found is None:
+                return None
+            step = cache.entry(found)
+            codes[step.blob_digest] = cache.code_object(found)
+            return step
+
+        table = IdentityTable.from_identities([launched.identity])
+        cases = edge_cases(launched.identity) if task.cases is None else served_cases(task.cases, table)
         for case in cases:
-            result = run_case(case, make_plan(entry, case.problem), devices, lambda _digest: code, task.seed)
+            options = WgradOptions(case.split_k if launched.identity.split_k > 1 else AUTOMATIC_DEGREE, helper=helper)
+            plan = make_plan(launched, case.problem, options)
+            result = run_case(case, plan, devices, codes.__getitem__, task.seed)
             record["cases"].append(result.to_json())
             if result.failure and record["verdict"] == RIGHT:
                 record.update(verdict=WRONG, message=f"{case.name}: {result.failure}", **_reproduce(result))
     except Exception as error:  # one kernel's trouble must not end the night's run
         record.update(verdict=ERROR, message=f"{type(error).__name__}: {error}")
     return record
+
+
+def _launched(cache: Cache, number: int) -> Entry:
+    """The kernel whose plans an entry is verified by: itself, or for a second stage the first that needs it."""
+    entry = cache.entry(number)
+    if entry.identity.algorithm != REDUCE:
+        return entry
+    columns = cache.table.columns
+    users = np.flatnonzero(columns["two_stage"] & (columns["ws_replicas"] == entry.identity.ws_replicas))
+    if not len(users):
+        raise PlanError("no two-stage kernel of the cache needs it")
+    return cache.entry(int(users[0]))
+
+
+def _code(cache: Cache, entry: Entry) -> bytes:
+    number = cache.find(entry.digest)
+    assert number is not None
+    return cache.code_object(number)
 
 
 def _verdict(entry: Entry, verdict: str, message: str) -> Verdict:

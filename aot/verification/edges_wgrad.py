@@ -1,0 +1,122 @@
+"""Edge problems of backward-weights kernels. M runs over filters, N over taps and channels, K over output pixels.
+
+| name | what it reaches |
+|---|---|
+| ragged | partial last tiles in M, N and K, more than one tile in M and N; padding and dilation; an odd count of K tiles |
+| planted-nan, planted-inf | the same on one tile of M and N, two specials planted in X |
+| strided | an even count of whole K tiles, stride and dilation in both axes, M below one tile |
+| grouped | three groups, few filters and channels |
+| pointwise | 1x1 in three groups at stride 2, images smaller than a K tile |
+| multiplier | one channel per group and several filters, for kernels that load X by elements |
+| taps | a large filter over an image that is smaller than it |
+| smallest | the fewest channels, filters and pixels that the widths and the slices allow |
+
+Kernels that split the reduction get these at the automatic degree, and then:
+
+| name | what it reaches |
+|---|---|
+| one-slice | degree 1 |
+| slice-per-tile | as many slices as K tiles |
+| empty-slices | more slices than K tiles: some have nothing to do and must add nothing |
+| many-slices | 16 slices of one tile and a tail |
+
+Kernels that merge groups are depthwise only: a filter that fills the tile, as many groups as are merged, three times
+as many, stride and dilation, NaN in one group, which may not reach the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import lcm
+
+from aot.verification.edge_case import EdgeCase, image_above, multiple_below, ragged_channels
+from cache_schema.identity import Identity
+from cache_schema.problem import ConvProblem
+
+MANY_SLICES = 16
+
+
+def wgrad_cases(identity: Identity) -> Iterator[EdgeCase]:
+    """Cases of one kernel of any family."""
+    yield from _merged(identity) if identity.group_merge > 1 else _plain(identity)
+
+
+def is_split(identity: Identity) -> bool:
+    """Whether a plan tells the kernel a degree."""
+    return identity.split_k > 1
+
+
+def wgrad_filter_step(identity: Identity) -> int:
+    """Filters per group of a kernel are a multiple of this."""
+    return lcm(max(identity.vector_size_a, 1), max(identity.async_chunk_a, 1))
+
+
+def wgrad_channel_step(identity: Identity) -> int:
+    """Channels per group of a kernel are a multiple of this; pairs of 16-bit results are added in whole."""
+    widths = (identity.vector_size_b, identity.vector_size_c, identity.async_chunk_b)
+    pairs = 2 if is_split(identity) and not identity.two_stage else 1
+    return lcm(pairs, *(max(width, 1) for width in widths))
+
+
+def _plain(identity: Identity) -> Iterator[EdgeCase]:
+    filters, channels, tile_k = wgrad_filter_step(identity), wgrad_channel_step(identity), identity.tile_k
+    base = ConvProblem("wgrad", identity.dtype_a, n=1, c=channels, h=1, w=1, k=filters, y=1, x=1)
+    images, rows, columns = image_above(2 * tile_k)
+    window = replace(base, n=images, h=rows, w=columns + 2, y=3, x=3, pad_h=1, pad_w=1, dilation_w=2)
+    over = identity.tile_m + multiple_below(identity.tile_m, filters) % identity.tile_m
+    ragged = replace(window, c=ragged_channels(channels, identity.tile_n, identity.tile_n), k=over)
+    yield EdgeCase("ragged", ragged, "uniform", repeat=True)
+    planted = replace(window, k=multiple_below(identity.tile_m, filters))
+    yield EdgeCase("planted-nan", planted, "nan")
+    yield EdgeCase("planted-inf", planted, "inf")
+    # 4 x tile_k / 2 output pixels.
+    strided = replace(base, h=13, w=tile_k, k=multiple_below(identity.tile_m, filters), y=2, x=3, pad_h=1, pad_w=2)
+    yield EdgeCase("strided", replace(strided, stride_h=4, stride_w=2, dilation_h=2, dilation_w=2), "ints")
+    if identity.grouped:
+        grouped = replace(base, n=2, c=9 * channels, k=9 * filters, h=5, w=9, y=1, x=3, pad_w=2, groups=3)
+        yield EdgeCase("grouped", replace(grouped, h=tile_k // 8 + 1), "ints")
+        pointwise = replace(base, n=tile_k // 4 + 1, c=3 * channels, k=3 * filters, h=3, w=4, stride_h=2, stride_w=2)
+        yield EdgeCase("pointwise", replace(pointwise, groups=3), "uniform")
+        if channels == 1:
+            multiplier = replace(base, n=2, c=5, k=10 * filters, h=6, w=tile_k // 8 + 5, y=3, x=3, pad_h=1, groups=5)
+            yield EdgeCase("multiplier", multiplier, "ints")
+    taps = replace(base, h=4, w=tile_k // 4 + 1, y=5, x=7, pad_h=2, pad_w=3)
+    yield EdgeCase("taps", taps, "onehot")
+    smallest = replace(base, w=tile_k + 1) if is_split(identity) else base
+    yield EdgeCase("smallest", smallest, "ints")
+    if is_split(identity):
+        yield from _degrees(replace(planted, n=1, h=2 * rows, y=1, x=2, pad_h=0, stride_w=1), base, tile_k)
+
+
+def _degrees(few_tiles: ConvProblem, base: ConvProblem, tile_k: int) -> Iterator[EdgeCase]:
+    """What a kernel meets at degrees that are given."""
+    tiles = -(-few_tiles.n * few_tiles.ho * few_tiles.wo // tile_k)
+    yield EdgeCase("one-slice", few_tiles, "uniform", degree=1)
+    yield EdgeCase("slice-per-tile", few_tiles, "uniform", repeat=True, degree=tiles)
+    yield EdgeCase("empty-slices", few_tiles, "ints", degree=2 * tiles + 1)
+    long = replace(base, h=MANY_SLICES, w=tile_k + 1)
+    yield EdgeCase("many-slices", long, "ints", degree=MANY_SLICES)
+
+
+def _merged(identity: Identity) -> Iterator[EdgeCase]:
+    merge, tile_k = identity.group_merge, identity.tile_k
+    images, rows, columns = image_above(2 * tile_k)
+    base = ConvProblem(
+        "wgrad", identity.dtype_a, n=images, c=merge, h=rows, w=columns, k=merge, y=3, x=3, pad_h=1, pad_w=1,
+        groups=merge,
+    )  # fmt: skip
+    several = replace(base, c=3 * merge, k=3 * merge, groups=3 * merge)
+    yield EdgeCase("ragged", several, "uniform", repeat=True)
+    yield EdgeCase("planted-nan", several, "nan")
+    yield EdgeCase("planted-inf", several, "inf")
+    yield EdgeCase("all-merged", base, "ints")
+    strided = replace(base, n=3, h=9, w=tile_k // 2 + 3, y=2, x=3, stride_h=2, stride_w=2, dilation_h=2, dilation_w=3)
+    yield EdgeCase("strided", strided, "ints")
+    taps = identity.tile_n // merge
+    row = ConvProblem("wgrad", identity.dtype_a, n=1, c=merge, h=2, w=tile_k + taps, k=merge, y=1, x=taps, groups=merge)
+    yield EdgeCase("taps", replace(row, pad_w=2), "onehot")
+    smallest = replace(base, n=1, h=1, w=tile_k + 1, y=1, x=1, pad_h=0, pad_w=0)
+    yield EdgeCase("smallest", smallest if is_split(identity) else replace(smallest, w=1), "ints")
+    if is_split(identity):
+        yield from _degrees(several, replace(smallest, h=1, w=1), tile_k)

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""The K loops of backward-data kernels: with the tap as scalar state and without, for any stride and for stride 1.
+
+    scripts/bench/bench_dgrad_loops.py [--arch gfx950] [--dtype bf16] [--json]
+
+One kernel per tile of a fixed list, with 16-byte accesses, compv3 and the shuffled epilogue. A kernel with
+uniform_k_decode holds both loops; the lean one runs where tile_k divides the filters of a group. Nothing is timed but
+emission and compilation. `divisions` counts integer-division sequences in a loop: there must be none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from aot.inspection.hot_loop import kernel_statistics
+from aot.kernels import emit
+from aot.toolchain import Toolchain, disassemble, find_toolchain, link, open_engine, read_code_object
+from cache_schema.identity import Identity
+from grids.catalogue import buildable
+
+#: Tiles (m, n, k), waves (m, n) and atom edge.
+TILES = (
+    (64, 64, 64, 2, 2, 32),
+    (128, 64, 32, 2, 2, 32),
+    (128, 128, 64, 2, 2, 32),
+    (128, 128, 64, 2, 2, 16),
+    (256, 128, 64, 2, 2, 32),
+    (256, 256, 64, 4, 2, 32),
+)
+AXES = ("tile_m", "tile_n", "tile_k", "warp_m", "warp_n", "warp_tile_m")
+FIGURES = ("mfma", "mfma_clk", "valu", "salu", "lds", "vmem", "mul_hi", "divisions", "scratch")
+
+
+def identities(arch: str, dtype: str) -> Iterator[Identity]:
+    """For every tile the kernel for any stride and the one for stride 1."""
+    table = buildable(arch, [dtype], ["dgrad"])
+    common = table.equals("epilogue", "cshuffle") & table.equals("pipeline", "compv3")
+    for width in ("vector_size_a", "vector_size_b", "vector_size_c"):
+        common &= table.equals(width, 8)
+    for tile in TILES:
+        mask = common.copy()
+        for axis, value in zip(AXES, tile, strict=True):
+            mask &= table.equals(axis, value)
+        rows = table.take(mask)
+        for stride in (0, 1):
+            found = rows.take(rows.equals("stride_h", stride))
+            if len(found):
+                yield found.row(0)
+
+
+def measure(toolchain: Toolchain, identity: Identity) -> Iterator[dict[str, Any]]:
+    """One record per K loop, the lean one last."""
+    start = time.perf_counter()
+    source = emit(identity, toolchain.flavor)
+    emitted = time.perf_counter()
+    engine = open_engine(toolchain, identity.arch, source.codegen_options)
+    try:
+        code = link(toolchain, engine.compile(source.ir, source.passes))
+    finally:
+        engine.close()
+    compiled = time.perf_counter()
+    kernel, described = kernel_statistics(disassemble(toolchain, code)), read_code_object(code)
+    loops = sorted(kernel.loops, key=lambda loop: loop.mix.share)
+    names = ("counted", "uniform") if len(loops) == 2 else ("counted",)
+    for name, loop in zip(names, loops, strict=True):
+        yield {
+            "tile": "x".join(str(getattr(identity, axis)) for axis in AXES[:3]),
+            "waves": f"{identity.warp_m}x{identity.warp_n}",
+            "atom": identity.warp_tile_m,
+            "strides": "one" if identity.stride_h else "any",
+            "loop": name,
+            "S": round(loop.mix.share, 3),
+            **{figure: getattr(loop.mix, figure) for figure in FIGURES},
+            "vgprs": described.vgprs,
+            "sgprs": described.sgprs,
+            "code_bytes": kernel.code_bytes,
+            "emit_ms": round(1000 * (emitted - start), 1),
+            "compile_ms": round(1000 * (compiled - emitted), 1),
+        }
+
+
+def main() -> None:
+    """Print one line per loop."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--arch", default="gfx950")
+    parser.add_argument("--dtype", default="bf16")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    toolchain = find_toolchain()
+    records = [
+        record for identity in identities(options.arch, options.dtype) for record in measure(toolchain, identity)
+    ]
+    if options.json:
+        print(json.dumps(records, indent=2))
+        return
+    print(*(f"{name:>10}" for name in records[0]))
+    for record in records:
+        print(*(f"{value!s:>10}" for value in record.values()))
+
+
+if __name__ == "__main__":
+    main()

@@ -81,12 +81,24 @@ class UnsupportedError(RequestError):
 def emit_dgrad(identity: Identity, flavor: str) -> KernelSource:
     """The kernel of one backward-data identity. No problem extent enters the text.
 
-    A split reduction has its degree baked. Raises `UnsupportedError` for direct-to-LDS loads and unrolled loops.
+    A split reduction has its degree baked. Raises `UnsupportedError` for what no code is made for: direct-to-LDS loads,
+    unrolled loops, a third dimension, more accumulators than a lane holds.
     """
     if identity.split_k < 1:
         raise UnsupportedError(f"split_k {identity.split_k}: backward data takes a degree of 1 or more")
     if identity.async_dma or identity.unroll_k or identity.chiplet_swizzle:
         raise UnsupportedError("backward data has no async_dma, unroll_k or chiplet_swizzle")
+    if identity.is_3d:
+        raise UnsupportedError("backward data has two dimensions")
+    accumulators = geometry.accumulators_per_lane(
+        tile_m=identity.tile_m,
+        tile_n=identity.tile_n,
+        warp_m=identity.warp_m,
+        warp_n=identity.warp_n,
+        wave_size=identity.wave_size,
+    )
+    if accumulators > geometry.MAX_ACCUMULATORS:
+        raise UnsupportedError(f"{accumulators} accumulators per lane; a kernel holds {geometry.MAX_ACCUMULATORS}")
     return _Dgrad(identity, flavor).source()
 
 

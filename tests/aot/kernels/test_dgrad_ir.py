@@ -96,8 +96,15 @@ def test_transposing_reads_only_for_k_outer_tiles() -> None:
 
 @pytest.mark.parametrize(
     "identity",
-    [dgrad(split_k=0), dgrad(async_dma=True), dgrad(unroll_k=True), dgrad(chiplet_swizzle=True)],
-    ids=["split_k", "async_dma", "unroll_k", "chiplet_swizzle"],
+    [
+        dgrad(split_k=0),
+        dgrad(async_dma=True),
+        dgrad(unroll_k=True),
+        dgrad(chiplet_swizzle=True),
+        dgrad(is_3d=True),
+        dgrad(tile_m=256, tile_n=256),
+    ],
+    ids=["split_k", "async_dma", "unroll_k", "chiplet_swizzle", "is_3d", "accumulators"],
 )
 def test_options_without_code_are_refused(identity: Identity) -> None:
     """What the catalogue does not have is an error of the request, not another kernel."""

@@ -6,12 +6,13 @@ dX starts as NaN everywhere, so a pixel that nobody writes is a wrong result.
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from aot.kernels.dgrad_table import RECORD_WORDS
 from aot.runtime.bounds import compare
 from aot.runtime.device import EmulatorDevice
 from aot.runtime.inputs import make_inputs
@@ -148,6 +149,28 @@ def test_split_reductions(arch: str) -> None:
             other = replace(unfolded(split), uniform_k_decode=False)
             if degree == 2:
                 assert np.array_equal(dx_of(unfolded(split), of), dx_of(other, of))
+
+
+@pytest.mark.parametrize("folded", [True, False])
+def test_magic_pairs_in_another_order_are_noticed(folded: bool) -> None:
+    """Swapping any two pairs of the table gives wrong results: the kernel reads them where the host writes them."""
+    of = problem(n=3, h=5, w=7, c=8, k=40, y=2, x=3, pad_h=1, pad_w=1)
+    kernel = compiled(dgrad(folded=folded))
+    plan, operands = make_plan(kernel, of), make_inputs(of, "ints", 3)
+    exact = reference(of, *operands)
+    words = plan.buffer("sub_gemms").contents
+    assert words is not None
+    for first, second in combinations(range(4), 2):
+        swapped = list(words)
+        for part in (0, 1):
+            a, b = RECORD_WORDS + 2 * first + part, RECORD_WORDS + 2 * second + part
+            swapped[a], swapped[b] = swapped[b], swapped[a]
+        table = replace(plan.buffer("sub_gemms"), contents=tuple(swapped))
+        dx = np.full(of.x_shape, 0x7FFF, np.uint16)
+        arrays = {"dy": operands[0].copy(), "w": operands[1].copy(), "dx": dx}
+        spoiled = replace(plan, buffers=(*plan.buffers[:3], table))
+        EmulatorDevice(1).execute(spoiled, arrays, lambda _digest: kernel.code)
+        assert not compare(dx, exact, of.dtype).right, (first, second)
 
 
 def test_narrow_accesses_and_both_types() -> None:

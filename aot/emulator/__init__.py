@@ -1,19 +1,20 @@
 """An emulator of the CDNA3 and CDNA4 instruction sets that runs final code objects on a CPU, and a sanitizer.
 
 `run` executes a kernel from its code object: LLVM's own disassembler decodes it, one table (`table_*.py`) gives every
-instruction its meaning, and one of two engines evaluates it: "llvm" (handlers over 64 lanes, compiled from the table) or
-"numpy" (slow, the cross-check).
+instruction its meaning, and one of two engines evaluates it: "llvm" (handlers over 64 lanes, compiled from the table)
+or "numpy" (slow, the cross-check).
 
-Modelled: the state of waves and workgroups as the kernel descriptor sets it up; EXEC, VCC, SCC, M0, MODE (denormals); AGPRs;
-SDWA, DPP, VOP3 and VOP3P modifiers; raw buffers with range checks; LDS, scratch, flat, global and scalar memory; atomics in
-lane order; barriers, with waves in seeded random order between them and workgroups in seeded random order.
+Modelled: the state of waves and workgroups as the kernel descriptor sets it up; EXEC, VCC, SCC, M0, MODE (denormals);
+AGPRs; SDWA, DPP, VOP3 and VOP3P modifiers; raw buffers with range checks; LDS, scratch, flat, global and scalar
+memory; atomics in lane order; barriers, with waves in seeded random order between them and workgroups in seeded
+random order.
 
 Not modelled, and refused: rounding modes other than to nearest even, buffers with stride or swizzle, wave32, traps,
 exceptions, 8-bit floats and scaled matrix instructions. Not modelled, and of no influence on results of right programs:
 timing, caches, hazards that need s_nop. NaN payloads are those of the host.
 
-Numerics: f16, f32 and f64 arithmetic is IEEE with one rounding. Approximations of the hardware (exp, log, rcp, rsq, sqrt,
-sin, cos) give the correctly rounded value with f32 denormals flushed. Matrix instructions add in f32: one fused
+Numerics: f16, f32 and f64 arithmetic is IEEE with one rounding. Approximations of the hardware (exp, log, rcp, rsq,
+sqrt, sin, cos) give the correctly rounded value with f32 denormals flushed. Matrix instructions add in f32: one fused
 multiply-add per k in rising order, denormals kept (hardware adds in another order, within any error bound of use).
 
 Sanitizer, always on: see `faults` for what it finds and `sanitizer` for its model of outstanding memory instructions.

@@ -1,8 +1,8 @@
 """Machine code of handlers: compiled once, kept in the user's cache folder, loaded into the process.
 
-A *pack* is one object file with the handlers of a set of forms; its index lists the forms. Packs are keyed by the sources
-of the emulator's tables and generators, LLVM's version and the host CPU, so a change of any of them starts a new folder.
-A damaged or foreign pack is a miss.
+A *pack* is one object file with the handlers of a set of forms; its index lists the forms. Packs are keyed by the
+sources of the emulator's tables and generators, LLVM's version and the host CPU, so a change of any of them starts a
+new folder. A damaged or foreign pack is a miss.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class CodeCache:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         self._machine = llvm.Target.from_default_triple().create_target_machine(
-            cpu=_cpu()[0], features=_cpu()[1], opt=2, reloc="pic", codemodel="default", jit=True)
+            cpu=_cpu()[0], features=_cpu()[1], opt=2, reloc="pic", codemodel="default", jit=True
+        )
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), self._machine)
         self._addresses: dict[str, int] = {}
         self._packs: dict[str, Path] | None = None
@@ -144,7 +145,8 @@ def code_cache() -> CodeCache:
 
 
 def _write_pack(path: Path, names: Sequence[str], code: bytes) -> None:
-    """magic, sha256 of the rest, u32 length of the names, names, object file. A folder that cannot be written is no error."""
+    """magic, sha256 of the rest, u32 length of the names, names, object file. A folder that cannot be written is no
+    error."""
     listing = "\n".join(names).encode()
     body = len(listing).to_bytes(4, "little") + listing + code
     with contextlib.suppress(OSError):

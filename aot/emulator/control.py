@@ -8,6 +8,7 @@ from aot.emulator.decode import Instruction
 from aot.emulator.faults import FaultSignal
 from aot.emulator.machine_numpy import NumpyMachine
 
+
 def execute_hardware_register(wave: NumpyMachine, instruction: Instruction) -> None:
     """s_getreg_b32, s_setreg_b32, s_setreg_imm32_b32 on a field of a register."""
     form = instruction.form

@@ -25,12 +25,28 @@ from aot.emulator.tables import LANE, SPECS
 if TYPE_CHECKING:
     from aot.emulator.records import Records
 
-_DPP_CONTROLS = ("row_shl", "row_shr", "row_ror", "wave_shl", "wave_shr", "wave_rol", "wave_ror", "row_bcast",
-                 "row_newbcast")
+_DPP_CONTROLS = (
+    "row_shl",
+    "row_shr",
+    "row_ror",
+    "wave_shl",
+    "wave_shr",
+    "wave_rol",
+    "wave_ror",
+    "row_bcast",
+    "row_newbcast",
+)
 _SDWA_SELECTS = {"BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", "DWORD"}
 _SUFFIXES = ("_e32", "_e64", "_sdwa", "_dpp")
-_BRANCHES = {"s_branch", "s_cbranch_scc0", "s_cbranch_scc1", "s_cbranch_vccz", "s_cbranch_vccnz", "s_cbranch_execz",
-             "s_cbranch_execnz"}
+_BRANCHES = {
+    "s_branch",
+    "s_cbranch_scc0",
+    "s_cbranch_scc1",
+    "s_cbranch_vccz",
+    "s_cbranch_vccnz",
+    "s_cbranch_execz",
+    "s_cbranch_execnz",
+}
 
 
 @dataclass(slots=True)
@@ -124,7 +140,7 @@ def _decode_control(spec: Spec, text: str) -> Decoded:
         return Decoded(Form("control", name, (), ()), waits=_wait_counts(text))
     if name.startswith(("s_setreg", "s_getreg")):
         return _decode_hardware_register(name, text)
-    if name in ("s_branch",) or name.startswith("s_cbranch"):
+    if name == "s_branch" or name.startswith("s_cbranch"):
         offset = integer(text)
         offset -= 0x10000 if offset & 0x8000 else 0
         # Hazard detection reads VCC and EXEC like any operand.
@@ -190,7 +206,7 @@ def _decode_alu(spec: Spec, text: str, encoding: str) -> Decoded:
     operands_ = [t for t in spec.operands if t[0] != "@" and t not in ("scc", "exec", "vcc", "pc", "clock", "bitop3")]
     if len(parts) != len(results) + len(operands_):
         raise UnknownInstructionError("unknown operand form", text)
-    modifiers = _alu_modifiers(words, len(operands_), len(results), spec, encoding)
+    modifiers = _alu_modifiers(words, spec, encoding)
     uses: list[OperandUse] = []
     for position, (part, type_) in enumerate(zip(parts, results + operands_, strict=True)):
         writes = position < len(results)
@@ -231,8 +247,10 @@ def _checked_use(found: Any, type_: str, part: str, writes: bool, spec: Spec, mo
         raise UnknownInstructionError("scalar destination of a vector instruction", part)
     plain_type = type_.removeprefix("pk").removeprefix("@")
     if (found.negate or found.absolute) and not (
-        plain_type[0] == "f" or type_ == "mix" or "float_sources" in spec.modifiers
-        or (plain_type == "u32" and spec.name in ("v_mov_b32",))
+        plain_type[0] == "f"
+        or type_ == "mix"
+        or "float_sources" in spec.modifiers
+        or (plain_type == "u32" and spec.name == "v_mov_b32")
     ):
         raise UnknownInstructionError("sign modifier on an integer operand", part)
     if found.kind == "c" and type_ in ("pkf32", "pku32") and found.index and not _only_low(modifiers, spec, part):
@@ -248,7 +266,7 @@ def _only_low(modifiers: dict[str, Any], spec: Spec, part: str) -> bool:
     return not all(high) and not any(modifiers.get("op_sel", ())) and bool(part)
 
 
-def _alu_modifiers(words: list[str], sources: int, results: int, spec: Spec, encoding: str) -> dict[str, Any]:
+def _alu_modifiers(words: list[str], spec: Spec, encoding: str) -> dict[str, Any]:
     modifiers: dict[str, Any] = {}
     vector = spec.unit != "salu"
     for word in words:
@@ -277,9 +295,9 @@ def _alu_modifiers(words: list[str], sources: int, results: int, spec: Spec, enc
             modifiers[name] = integer(value)
         elif name == "bound_ctrl" and encoding == "dpp":
             modifiers["bound_ctrl"] = True  # printed only when the bit is set
-        elif name in ("dst_sel", "src0_sel", "src1_sel") and encoding == "sdwa" and value in _SDWA_SELECTS:
-            modifiers[name] = value
-        elif name == "dst_unused" and encoding == "sdwa" and value in ("UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE"):
+        elif (name in ("dst_sel", "src0_sel", "src1_sel") and encoding == "sdwa" and value in _SDWA_SELECTS) or (
+            name == "dst_unused" and encoding == "sdwa" and value in ("UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE")
+        ):
             modifiers[name] = value
         elif name == "bitop3" and "bitop3" in spec.operands:
             modifiers["bitop3"] = integer(value)
@@ -299,7 +317,19 @@ def _alu_modifiers(words: list[str], sources: int, results: int, spec: Spec, enc
     return modifiers
 
 
-_CLAMPED_INTEGERS = frozenset({
-    "v_add_u32", "v_sub_u32", "v_add_i32", "v_sub_i32", "v_add_u16", "v_sub_u16", "v_add_i16", "v_sub_i16",
-    "v_pk_add_u16", "v_pk_sub_u16", "v_pk_add_i16", "v_pk_sub_i16",
-})
+_CLAMPED_INTEGERS = frozenset(
+    {
+        "v_add_u32",
+        "v_sub_u32",
+        "v_add_i32",
+        "v_sub_i32",
+        "v_add_u16",
+        "v_sub_u16",
+        "v_add_i16",
+        "v_sub_i16",
+        "v_pk_add_u16",
+        "v_pk_sub_u16",
+        "v_pk_add_i16",
+        "v_pk_sub_i16",
+    }
+)

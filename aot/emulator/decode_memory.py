@@ -38,7 +38,9 @@ def decode_memory(spec: MemorySpec, text: str) -> Decoded:
 
 def _modifiers(spec: MemorySpec, words: list[str]) -> dict[str, Any]:
     known = {
-        "lds": {"offset", "offset0", "offset1"}, "lanes": {"offset"}, "buffer": {"offset", "offen", "lds"} | _CACHE_HINTS,
+        "lds": {"offset", "offset0", "offset1"},
+        "lanes": {"offset"},
+        "buffer": {"offset", "offen", "lds"} | _CACHE_HINTS,
     }.get(spec.space, {"offset"} | _CACHE_HINTS)
     found: dict[str, Any] = {}
     for word in words:
@@ -71,8 +73,14 @@ def _need(parts: list[str], count: int) -> None:
         raise UnknownInstructionError("unknown operand form", ", ".join(parts))
 
 
-def _result(spec: MemorySpec, uses: list[OperandUse], modifiers: list[tuple[str, Any]], numbers: tuple[int, ...],
-            late: bool, unit: str = "memory") -> Decoded:
+def _result(
+    spec: MemorySpec,
+    uses: list[OperandUse],
+    modifiers: list[tuple[str, Any]],
+    numbers: tuple[int, ...],
+    late: bool,
+    unit: str = "memory",
+) -> Decoded:
     form = Form(unit, spec.name, tuple(u.kind for u in uses), tuple(modifiers))
     return Decoded(form, tuple(uses), numbers=numbers, late=late, reads_s=0b11 << layout.EXEC).with_sets()
 
@@ -190,7 +198,9 @@ def _buffer(spec: MemorySpec, parts: list[str], modifiers: dict[str, Any]) -> De
     key: list[tuple[str, Any]] = [("offen", offen), ("lds", to_lds)]
     if spec.action == "atomic":
         key.append(("returns", returns))
-    decoded = _result(spec, uses, key, (modifiers.get("offset", 0),), late=(spec.action == "load" and not to_lds) or returns)
+    decoded = _result(
+        spec, uses, key, (modifiers.get("offset", 0),), late=(spec.action == "load" and not to_lds) or returns
+    )
     return _with_m0(decoded) if to_lds else decoded
 
 

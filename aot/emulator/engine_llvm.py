@@ -80,9 +80,16 @@ class LlvmEngine:
         self._context[:] = 0
         words = _Words(self._context)
         for offset, array in (
-            (layout.MEMORY_TABLE, self._memory), (layout.TOUCHED, self.records.touched), (layout.LATE, self.records.late),
-            (layout.LOG, self._logs[0]), (layout.LOG_OTHER, self._logs[1]), (layout.WAVES, self._pointers),
-            (layout.LOG_COLUMNS, self._columns), (layout.OWNERS, self._owners), (layout.ORDER, self._order), (layout.ZEROS, self._zeros),
+            (layout.MEMORY_TABLE, self._memory),
+            (layout.TOUCHED, self.records.touched),
+            (layout.LATE, self.records.late),
+            (layout.LOG, self._logs[0]),
+            (layout.LOG_OTHER, self._logs[1]),
+            (layout.WAVES, self._pointers),
+            (layout.LOG_COLUMNS, self._columns),
+            (layout.OWNERS, self._owners),
+            (layout.ORDER, self._order),
+            (layout.ZEROS, self._zeros),
         ):
             words.u64(offset, array.ctypes.data)
         words.u64(layout.LOG_CAPACITY, layout.LOG_RECORDS)
@@ -168,8 +175,16 @@ class LlvmEngine:
         elif kind == faults.IN_FLIGHT:
             register = self._register_in_flight(index, wave)
         fault = Fault(
-            KINDS[kind], self.launch.code.symbol, instruction.pc, instruction.text, place, wave,
-            -1 if lane == 0xFFFFFFFF else lane, -1 if address == 0xFFFFFFFFFFFFFFFF else address, register, detail,
+            KINDS[kind],
+            self.launch.code.symbol,
+            instruction.pc,
+            instruction.text,
+            place,
+            wave,
+            -1 if lane == 0xFFFFFFFF else lane,
+            -1 if address == 0xFFFFFFFFFFFFFFFF else address,
+            register,
+            detail,
         )
         return Result(self._times(), fault)
 
@@ -177,4 +192,6 @@ class LlvmEngine:
         touched = self.records.touched[index, :_PENDING_SET_BYTES]
         pending = self._waves[wave, layout.PENDING_BITS : layout.PENDING_BITS + _PENDING_SET_BYTES]
         both = touched & pending
-        return register_name(int.from_bytes(both[:64].tobytes(), "little"), int.from_bytes(both[64:].tobytes(), "little"))
+        return register_name(
+            int.from_bytes(both[:64].tobytes(), "little"), int.from_bytes(both[64:].tobytes(), "little")
+        )

@@ -1,4 +1,5 @@
-"""The slow engine: every instruction evaluated by numpy from the table, in the same order as the fast engine may run it."""
+"""The slow engine: every instruction evaluated by numpy from the table, in the same order as the fast engine may run
+it."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ class NumpyEngine:
             wave.registers[0] = launch.workitem_ids(number)
             wave.image_base = launch.image_base
             waves.append(wave)
-        running = {number: launch.entry for number in range(launch.waves)}
+        running = dict.fromkeys(range(launch.waves), launch.entry)
         while running:
             numbers = list(running)
             order.shuffle(numbers)
@@ -85,8 +86,18 @@ class NumpyEngine:
         instruction = wave.instruction
         if signal.instruction >= 0:
             instruction = self.launch.program.instructions[signal.instruction]
-        return Fault(KINDS[signal.kind], self.launch.code.symbol, instruction.pc, instruction.text, place, wave.wave,
-                     signal.lane, signal.address, signal.register, signal.detail)
+        return Fault(
+            KINDS[signal.kind],
+            self.launch.code.symbol,
+            instruction.pc,
+            instruction.text,
+            place,
+            wave.wave,
+            signal.lane,
+            signal.address,
+            signal.register,
+            signal.detail,
+        )
 
     def _run_wave(self, wave: NumpyMachine, at: int) -> int:
         """Run to the next barrier (returns where to go on) or the end (-1)."""

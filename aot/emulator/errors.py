@@ -1,7 +1,7 @@
 """What can be wrong with a run, as types: the request, the code, or the budget.
 
-A *fault* of the program that runs (a race, a read too early, an access out of bounds) is no exception: it is a finding, see
-`aot.emulator.faults`, and stands in the report.
+A *fault* of the program that runs (a race, a read too early, an access out of bounds) is no exception: it is a
+finding, see `aot.emulator.faults`, and stands in the report.
 """
 
 from __future__ import annotations

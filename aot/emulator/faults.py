@@ -6,13 +6,37 @@ from dataclasses import dataclass
 
 # Kinds, in the numbering of the generated engine.
 KINDS = (
-    "none", "register in flight", "LDS race", "global access out of bounds", "LDS access out of bounds",
-    "scratch access out of bounds", "LDS read never written", "LDS read in flight", "scratch read never written",
-    "misaligned atomic", "unmodelled state", "in-flight LDS overwritten", "load of a bad buffer resource",
+    "none",
+    "register in flight",
+    "LDS race",
+    "global access out of bounds",
+    "LDS access out of bounds",
+    "scratch access out of bounds",
+    "LDS read never written",
+    "LDS read in flight",
+    "scratch read never written",
+    "misaligned atomic",
+    "unmodelled state",
+    "in-flight LDS overwritten",
+    "load of a bad buffer resource",
     "trap",
 )
-(NONE, IN_FLIGHT, LDS_RACE, GLOBAL_BOUNDS, LDS_BOUNDS, SCRATCH_BOUNDS, LDS_UNWRITTEN, LDS_IN_FLIGHT, SCRATCH_UNWRITTEN,
- MISALIGNED, UNMODELLED, LDS_OVERWRITTEN, BAD_RESOURCE, TRAP) = range(14)
+(
+    NONE,
+    IN_FLIGHT,
+    LDS_RACE,
+    GLOBAL_BOUNDS,
+    LDS_BOUNDS,
+    SCRATCH_BOUNDS,
+    LDS_UNWRITTEN,
+    LDS_IN_FLIGHT,
+    SCRATCH_UNWRITTEN,
+    MISALIGNED,
+    UNMODELLED,
+    LDS_OVERWRITTEN,
+    BAD_RESOURCE,
+    TRAP,
+) = range(14)
 
 
 @dataclass(frozen=True)
@@ -31,8 +55,10 @@ class Fault:
     detail: str = ""
 
     def __str__(self) -> str:
-        parts = [f"{self.kind} in {self.kernel} at 0x{self.pc:x}: {self.instruction}",
-                 f"workgroup {self.workgroup}, wave {self.wave}"]
+        parts = [
+            f"{self.kind} in {self.kernel} at 0x{self.pc:x}: {self.instruction}",
+            f"workgroup {self.workgroup}, wave {self.wave}",
+        ]
         if self.lane >= 0:
             parts.append(f"lane {self.lane}")
         if self.address >= 0:
@@ -47,8 +73,9 @@ class Fault:
 class FaultSignal(Exception):  # noqa: N818 - control flow inside the numpy engine, never seen by callers
     """Stops the wave that did it."""
 
-    def __init__(self, kind: int, lane: int = -1, address: int = -1, register: str = "", detail: str = "",
-                 instruction: int = -1) -> None:
+    def __init__(
+        self, kind: int, lane: int = -1, address: int = -1, register: str = "", detail: str = "", instruction: int = -1
+    ) -> None:
         super().__init__(KINDS[kind])
         self.kind, self.lane, self.address, self.register, self.detail = kind, lane, address, register, detail
         self.instruction = instruction

@@ -29,7 +29,8 @@ def write_handler(name: str, form: Form, keeps_denormals: bool) -> Function:
 
 
 def _account(m: LlvmMachine, then: Value | None) -> None:
-    """Count the straight segment that ends here; go on at record `then` (None: the wave stops, to go on behind this one)."""
+    """Count the straight segment that ends here; go on at record `then` (None: the wave stops, to go on behind this
+    one)."""
     f = m.f
     counts = f.load("ptr", f.at(m.wave, layout.COUNTS))
     index = f.load("u32", f.at(m.record, layout.RECORD_INDEX))
@@ -55,7 +56,9 @@ def _control(m: LlvmMachine, form: Form) -> None:
     f, name = m.f, form.name
     if name == "s_waitcnt":
         vm, lgkm = m.number(VM_SLOT), m.number(LGKM_SLOT)
-        some = (f.load("u32", f.at(m.wave, layout.VM_COUNT)) > vm) | (f.load("u32", f.at(m.wave, layout.LGKM_COUNT)) > lgkm)
+        some = (f.load("u32", f.at(m.wave, layout.VM_COUNT)) > vm) | (
+            f.load("u32", f.at(m.wave, layout.LGKM_COUNT)) > lgkm
+        )
         some = some | (lgkm.eq(0) & f.load("u32", f.at(m.wave, layout.SMEM_COUNT)).ne(0))
         with f.when(some):
             m.helper("wait", vm, lgkm)
@@ -108,5 +111,3 @@ def _hardware_register(m: LlvmMachine, form: Form) -> None:
         with f.when((mode & 0xF).ne(0), unlikely=True):
             m.helper("fail", f.const(faults.UNMODELLED, "u32"), f.const(-1, "u32"), f.const(-1, "u64"))
     m.next()
-
-

@@ -13,7 +13,8 @@ from aot.toolchain.code_object import CodeObject
 
 
 def load_image(code: bytes, memory: Memory) -> int:
-    """Map the allocated sections (constant tables are read relative to the program counter); returns the load address."""
+    """Map the allocated sections (constant tables are read relative to the program counter); returns the load
+    address."""
     sections = [s for s in elf.read_elf(code).sections if s.flags & elf.SHF_ALLOC]
     end = max((s.address + len(s.content) for s in sections), default=0)
     if end > 1 << 28:
@@ -24,8 +25,9 @@ def load_image(code: bytes, memory: Memory) -> int:
     return memory.add(" code object", image)
 
 
-def hidden_arguments(kernel: CodeObject, grid: tuple[int, int, int], block: tuple[int, int, int],
-                     kernarg: bytes, dynamic_lds: int) -> bytes:
+def hidden_arguments(
+    kernel: CodeObject, grid: tuple[int, int, int], block: tuple[int, int, int], kernarg: bytes, dynamic_lds: int
+) -> bytes:
     """The kernarg block with hidden arguments filled in; the caller gives the explicit ones."""
     explicit = [a for a in kernel.arguments if not a.kind.startswith("hidden_")]
     needed = max((a.offset + a.size for a in explicit), default=0)
@@ -39,7 +41,9 @@ def hidden_arguments(kernel: CodeObject, grid: tuple[int, int, int], block: tupl
         **{f"hidden_group_size_{axis}": block[i] for i, axis in enumerate("xyz")},
         **{f"hidden_remainder_{axis}": 0 for axis in "xyz"},
         **{f"hidden_global_offset_{axis}": 0 for axis in "xyz"},
-        "hidden_grid_dims": 3, "hidden_none": 0, "hidden_dynamic_lds_size": dynamic_lds,
+        "hidden_grid_dims": 3,
+        "hidden_none": 0,
+        "hidden_dynamic_lds_size": dynamic_lds,
     }
     for argument in kernel.arguments:
         if not argument.kind.startswith("hidden_"):
@@ -47,9 +51,17 @@ def hidden_arguments(kernel: CodeObject, grid: tuple[int, int, int], block: tupl
         if argument.offset < len(kernarg):
             continue
         if argument.kind not in values:
-            if argument.kind in ("hidden_hostcall_buffer", "hidden_default_queue", "hidden_completion_action",
-                                 "hidden_multigrid_sync_arg", "hidden_heap_v1", "hidden_private_base",
-                                 "hidden_shared_base", "hidden_queue_ptr", "hidden_printf_buffer"):
+            if argument.kind in (
+                "hidden_hostcall_buffer",
+                "hidden_default_queue",
+                "hidden_completion_action",
+                "hidden_multigrid_sync_arg",
+                "hidden_heap_v1",
+                "hidden_private_base",
+                "hidden_shared_base",
+                "hidden_queue_ptr",
+                "hidden_printf_buffer",
+            ):
                 continue  # a null pointer: whoever follows it meets the out-of-bounds check
             raise UnmodelledStateError(f"hidden argument {argument.kind}")
         packed = struct.pack("<Q", values[argument.kind])[: argument.size]

@@ -47,14 +47,46 @@ SET_BYTES: Final = 128
 SET_COARSE_V, SET_COARSE_S = 96, 104
 
 # Shared by all waves of a run.
-(MEMORY_TABLE, TOUCHED, LATE, LOG, LOG_OTHER, LOG_COUNT, LOG_CAPACITY, BUDGET, FAULT_KIND, FAULT_LANE, FAULT_ADDRESS,
- FAULT_INDEX, FAULT_WAVE, LOG_COLUMNS, WAVES, OWNERS, ORDER, RANDOM, ZEROS, WAVE_COUNT, IMAGE_BASE, BYTE_ACCESS) = range(0, 176, 8)
+(
+    MEMORY_TABLE,
+    TOUCHED,
+    LATE,
+    LOG,
+    LOG_OTHER,
+    LOG_COUNT,
+    LOG_CAPACITY,
+    BUDGET,
+    FAULT_KIND,
+    FAULT_LANE,
+    FAULT_ADDRESS,
+    FAULT_INDEX,
+    FAULT_WAVE,
+    LOG_COLUMNS,
+    WAVES,
+    OWNERS,
+    ORDER,
+    RANDOM,
+    ZEROS,
+    WAVE_COUNT,
+    IMAGE_BASE,
+    BYTE_ACCESS,
+) = range(0, 176, 8)
 HELPERS: Final = 256  # table of pointers to runtime functions
 CONTEXT_BYTES: Final = 1024
 
 # LDS log record: u32 instruction, wave, kind, size, low, high, silent, 0; u64 mask; from 64 on 64 u32 addresses.
 LOG_RECORD_BYTES: Final = 320
-LOG_INSTRUCTION, LOG_WAVE, LOG_KIND, LOG_SIZE, LOG_LOW, LOG_HIGH, LOG_SILENT, LOG_MASK, LOG_ADDRESSES = 0, 4, 8, 12, 16, 20, 24, 32, 64
+LOG_INSTRUCTION, LOG_WAVE, LOG_KIND, LOG_SIZE, LOG_LOW, LOG_HIGH, LOG_SILENT, LOG_MASK, LOG_ADDRESSES = (
+    0,
+    4,
+    8,
+    12,
+    16,
+    20,
+    24,
+    32,
+    64,
+)
 LOG_READ, LOG_WRITE, LOG_ATOMIC = 0, 1, 2
 
 # Beside the records, columns of u32 for the search of races: low, high, and wave | kind << 16. They hold one interval.
@@ -69,8 +101,8 @@ DIRECT_MASK, DIRECT_SIZE, DIRECT_BASE, DIRECT_DATA = 0, 8, 12, 64
 AT_BARRIER, ENDED, FAULTED, OVER_BUDGET = 1, 2, 3, 4
 
 # LDS and scratch hold these where nothing was written, and where a direct-to-LDS load is still in flight. A read that
-# meets one of them (in a half of a dword, once bytes were accessed alone in any case) consults the shadow; a byte repeats so
-# that every width of read meets it. As f16 it is a NaN, as bf16 and f32 huge: data rarely look like it.
+# meets one of them (in a half of a dword, once bytes were accessed alone in any case) consults the shadow; a byte
+# repeats so that every width of read meets it. As f16 it is a NaN, as bf16 and f32 huge: data rarely look like it.
 CANARY = 0xFE
 SHADOW_WRITTEN, SHADOW_IN_FLIGHT = 0xFF, 0x01
 

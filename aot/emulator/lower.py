@@ -11,7 +11,7 @@ from aot.emulator.machine import Machine
 from aot.emulator.spec import Spec
 from aot.emulator.table_memory import MEMORY
 from aot.emulator.table_mfma import MFMA
-from aot.emulator.tables import LANE, SPECS
+from aot.emulator.tables import SPECS
 from aot.emulator.values import BITS, Value, high16, high32, low16, low32, pack32, select
 
 UNITS_WITHOUT_EFFECT = ("cache",)
@@ -135,7 +135,8 @@ def _half(m: Machine, form: Form, slot: int, source: int, type_: str, high: bool
 def _packed(m: Machine, form: Form, spec: Spec) -> None:
     mask = m.exec_mask()
     if spec.unit == "packed_mov":
-        # D.lo from S0, D.hi from S1, each the dword that op_sel names (for S1: op_sel[1], which stands for the high half).
+        # D.lo from S0, D.hi from S1, each the dword that op_sel names (for S1: op_sel[1], which stands for the high
+        # half).
         selects = form.get("op_sel", (0, 0))
         reads = [(m.vector if form.kinds[s][-1] == "v" else m.scalar)(s, selects[s - 1]) for s in (1, 2)]
         m.set_vector(0, 0, reads[0], mask)
@@ -183,10 +184,11 @@ def clamp_float(value: Value) -> Value:
 def clamped_integer(name: str, a: Value, b: Value) -> Value:
     """A saturating sum or difference."""
     wide = "i64"
-    x, y = a.to("i64") if a.type[0] == "i" else a.to("u64").cast(wide), b.to("i64") if b.type[0] == "i" else b.to("u64").cast(wide)
+    x, y = (
+        a.to("i64") if a.type[0] == "i" else a.to("u64").cast(wide),
+        b.to("i64") if b.type[0] == "i" else b.to("u64").cast(wide),
+    )
     exact = x - y if "_sub_" in name else x + y
     bits = BITS[a.type]
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if a.type[0] == "i" else (0, (1 << bits) - 1)
     return exact.max(low).min(high).to(a.type)
-
-

@@ -33,7 +33,8 @@ def _lane(m: Machine, value: Value, lane: Value) -> Value:
 
 
 def lower_swap(m: Machine, form: Form) -> None:
-    """v_swap, and the gfx950 swaps between rows: odd rows of D with even rows of S (16), high half with low half (32)."""
+    """v_swap, and the gfx950 swaps between rows: odd rows of D with even rows of S (16), high half with low half
+    (32)."""
     a, b, mask = m.vector(0), m.vector(1), m.exec_mask()
     if form.name == "v_swap_b32":
         m.set_vector(0, 0, b, mask)

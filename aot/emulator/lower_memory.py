@@ -86,7 +86,7 @@ def _flat(m: Machine, form: Form, spec: MemorySpec) -> None:
     where = where + _signed_number(m, offset)
     space = "flat" if spec.space == "flat" else "global"
     if spec.action == "load_lds":
-        m.load_to_lds(spec, where, mask, mask, m.cell(layout.M0) + m.number(offset))
+        m.load_to_lds(spec, where, mask, m.cell(layout.M0) + m.number(offset))
     elif spec.action == "atomic":
         returns = form.get("returns")
         m.atomic(spec, space, where, mask, data=1 if returns else 0, result=0 if returns else -1)
@@ -107,5 +107,3 @@ def lower_scalar_memory(m: Machine, form: Form, spec: MemorySpec) -> None:
     else:
         m.load_scalar(spec, (base + offset) & ~3, None)
     m.issued("smem")
-
-

@@ -63,7 +63,9 @@ def valu_write_mask(m: Machine, form: Form) -> Value:
         return mask
     rows, banks = form.get("row_mask", 15), form.get("bank_mask", 15)
     if rows != 15 or banks != 15:
-        mask = mask & m.constant_mask([bool(rows >> (lane // 16) & 1 and banks >> (lane % 16 // 4) & 1) for lane in range(64)])
+        mask = mask & m.constant_mask(
+            [bool(rows >> (lane // 16) & 1 and banks >> (lane % 16 // 4) & 1) for lane in range(64)]
+        )
     return mask if form.get("bound_ctrl") else mask & _dpp_valid(m, form)
 
 

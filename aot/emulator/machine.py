@@ -1,7 +1,7 @@
 """What a lowering may ask of the machine: registers, state and memory of one wave, in terms of `Value`.
 
-One implementation evaluates at once (`machine_numpy`), the other writes handlers (`machine_llvm`). `slot` is the position
-of an operand (or, behind the operands, of a number) in the instruction; `dword` counts from the low end.
+One implementation evaluates at once (`machine_numpy`), the other writes handlers (`machine_llvm`). `slot` is the
+position of an operand (or, behind the operands, of a number) in the instruction; `dword` counts from the low end.
 """
 
 from __future__ import annotations
@@ -69,21 +69,26 @@ class Machine(ABC):
 
     # --- memory; `slot` of data operands; faults are raised or recorded by the machine ---
     @abstractmethod
-    def access(self, spec: MemorySpec, space: str, address: Value, mask: Value, slot: int, first_dword: int = 0) -> None:
+    def access(
+        self, spec: MemorySpec, space: str, address: Value, mask: Value, slot: int, first_dword: int = 0
+    ) -> None:
         """Load into, or store from, the registers at `slot`. `address`: u64 device address (global), u32 offset (lds,
         scratch)."""
 
     @abstractmethod
-    def access_buffer(self, spec: MemorySpec, resource: int, soffset: Value, offset: Value, mask: Value, slot: int) -> None:
-        """As `access` for a raw buffer: `offset` u64 per lane, range checked per dword against the resource at a slot."""
+    def access_buffer(
+        self, spec: MemorySpec, resource: int, soffset: Value, offset: Value, mask: Value, slot: int
+    ) -> None:
+        """As `access` for a raw buffer: `offset` u64 per lane, range checked per dword against the resource at a
+        slot."""
 
     @abstractmethod
     def atomic(self, spec: MemorySpec, space: str, address: Value, mask: Value, data: int, result: int) -> None:
         """Read-modify-write in lane order; `result` is the slot for the old values, or -1."""
 
     @abstractmethod
-    def load_to_lds(self, spec: MemorySpec, address: Value, in_range: Value, mask: Value, lds_base: Value) -> None:
-        """Direct load: lane l writes `spec.bytes` at lds_base + l*bytes (at least 4 each); out of range gives zeros."""
+    def load_to_lds(self, spec: MemorySpec, address: Value, mask: Value, lds_base: Value) -> None:
+        """Direct load: lane l writes its bytes (at least 4) at lds_base + l*bytes."""
 
     @abstractmethod
     def load_scalar(self, spec: MemorySpec, address: Value, limit: Value | None) -> None:

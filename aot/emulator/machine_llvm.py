@@ -105,14 +105,18 @@ class LlvmMachine(Machine):
         self.f.store(value, place)
         return place
 
-    def access(self, spec: MemorySpec, space: str, address: Value, mask: Value, slot: int, first_dword: int = 0) -> None:
+    def access(
+        self, spec: MemorySpec, space: str, address: Value, mask: Value, slot: int, first_dword: int = 0
+    ) -> None:
         place = self._spill(address)
         kind = "store" if spec.action == "store" else "load"
         self._through_registers(f"{space}_{kind}_{spec.bytes}", spec, [place, self.f.ballot(mask)], slot, first_dword)
         if space == "lds":
             self._log_count += 1
 
-    def _through_registers(self, helper: str, spec: MemorySpec, operands: list[Value], slot: int, first_dword: int = 0) -> None:
+    def _through_registers(
+        self, helper: str, spec: MemorySpec, operands: list[Value], slot: int, first_dword: int = 0
+    ) -> None:
         """Call a load or store helper whose last operand is where the data registers are; convert sub-dwords."""
         if spec.bytes >= 4:
             self.helper(helper, *operands, self._place(slot, first_dword, layout.REGISTER_BYTES))
@@ -137,7 +141,9 @@ class LlvmMachine(Machine):
             return (self.vector(slot) & 0xFFFF0000) | (raw & 0xFFFF)
         return raw
 
-    def access_buffer(self, spec: MemorySpec, resource: int, soffset: Value, offset: Value, mask: Value, slot: int) -> None:
+    def access_buffer(
+        self, spec: MemorySpec, resource: int, soffset: Value, offset: Value, mask: Value, slot: int
+    ) -> None:
         place = self._spill(offset)
         words = self._place(resource, 0, 4)
         ballot = self.f.ballot(mask)
@@ -148,7 +154,9 @@ class LlvmMachine(Machine):
         elif spec.action == "atomic":
             addresses = self.f.alloca(8 * LANES)
             live = self.f.alloca(8)
-            self.helper("buffer_addresses", words, soffset, place, ballot, self.f.const(spec.bytes, "u32"), addresses, live)
+            self.helper(
+                "buffer_addresses", words, soffset, place, ballot, self.f.const(spec.bytes, "u32"), addresses, live
+            )
             returns = self.form.get("returns")
             if returns:
                 # Lanes out of range return 0, but their data must survive until the atomics have read it.
@@ -168,7 +176,7 @@ class LlvmMachine(Machine):
         """Bytes of a direct load; 0x100 marks sign extension of a sub-dword."""
         return self.f.const(spec.bytes | (0x100 if spec.convert[:1] == "i" or spec.convert[:1] == "s" else 0), "u32")
 
-    def load_to_lds(self, spec: MemorySpec, address: Value, in_range: Value, mask: Value, lds_base: Value) -> None:
+    def load_to_lds(self, spec: MemorySpec, address: Value, mask: Value, lds_base: Value) -> None:
         self.helper("global_direct", self._spill(address), self.f.ballot(mask), self._direct_code(spec), lds_base)
         self._log_count = 1
 
@@ -181,19 +189,28 @@ class LlvmMachine(Machine):
             first_dword = 0 if spec.space == "lds" else spec.dwords
             values += [self.vector(second, first_dword + d) for d in range(spec.dwords)]
         if space == "lds":
-            self.helper("lds_log", self._spill(address), ballot, self.f.const(spec.bytes, "u32"),
-                        self.f.const(layout.LOG_ATOMIC, "u32"))
+            self.helper(
+                "lds_log",
+                self._spill(address),
+                ballot,
+                self.f.const(spec.bytes, "u32"),
+                self.f.const(layout.LOG_ATOMIC, "u32"),
+            )
             self._log_count += 1
         self._atomic_loop(spec, space, place, ballot, values, result)
 
-    def _atomic_loop(self, spec: MemorySpec, space: str, addresses: Value, ballot: Value, data: list[Value], result: int) -> None:
+    def _atomic_loop(
+        self, spec: MemorySpec, space: str, addresses: Value, ballot: Value, data: list[Value], result: int
+    ) -> None:
         f = self.f
         saved = [self._spill(value) for value in data]
         outcome = f.alloca(8)
         raw = f"u{8 * spec.bytes}"
         with f.bits_of(ballot) as lane:
             address = f.load("u64", f.at(addresses, lane, 8))
-            self.helper("resolve_atomic", f.const(SPACES[space], "u32"), address, f.const(spec.bytes, "u32"), lane, outcome)
+            self.helper(
+                "resolve_atomic", f.const(SPACES[space], "u32"), address, f.const(spec.bytes, "u32"), lane, outcome
+            )
             cell = f.load("ptr", outcome)
             old = f.load(raw, cell, align=spec.bytes)
             parts = [f.load("u32", f.at(p, lane, 4)) for p in saved]
@@ -249,8 +266,12 @@ class LlvmMachine(Machine):
         if not touches_registers:
             return
         f = self.f
-        vectors = f.load("u64", f.at(self.wave, layout.PENDING_V)) & f.load("u64", f.at(self.record, layout.RECORD_TOUCH_V))
-        scalars = f.load("u64", f.at(self.wave, layout.PENDING_S)) & f.load("u64", f.at(self.record, layout.RECORD_TOUCH_S))
+        vectors = f.load("u64", f.at(self.wave, layout.PENDING_V)) & f.load(
+            "u64", f.at(self.record, layout.RECORD_TOUCH_V)
+        )
+        scalars = f.load("u64", f.at(self.wave, layout.PENDING_S)) & f.load(
+            "u64", f.at(self.record, layout.RECORD_TOUCH_S)
+        )
         with f.when((vectors | scalars).ne(0), unlikely=True):
             self.helper("hazard")
 

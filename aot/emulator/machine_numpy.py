@@ -39,7 +39,9 @@ class Group:
 class NumpyMachine(Machine):
     """One wave. `begin` selects the instruction that the lowering then executes."""
 
-    def __init__(self, ops: NumpyOps, memory: Memory, group: Group, wave: int, scratch_bytes: int, vectors: int) -> None:
+    def __init__(
+        self, ops: NumpyOps, memory: Memory, group: Group, wave: int, scratch_bytes: int, vectors: int
+    ) -> None:
         self.ops: NumpyOps = ops
         self.memory, self.group, self.wave = memory, group, wave
         self.flush_f32 = self.flush_f16_f64 = False
@@ -157,13 +159,17 @@ class NumpyMachine(Machine):
         self.group.log.append(access)
 
     # --- vector memory ---
-    def access(self, spec: MemorySpec, space: str, address: Value, mask: Value, slot: int, first_dword: int = 0) -> None:
+    def access(
+        self, spec: MemorySpec, space: str, address: Value, mask: Value, slot: int, first_dword: int = 0
+    ) -> None:
         lanes = np.flatnonzero(self.ops.splat(mask).ref)
         addresses = [int(a) for a in self.ops.splat(address).ref]
         if space == "lds" and lanes.size:
             for lane in lanes:
                 self._lds(addresses[lane], spec.bytes, int(lane))
-            self._log(READ if spec.action == "load" else WRITE, np.array([addresses[lane] for lane in lanes]), spec.bytes)
+            self._log(
+                READ if spec.action == "load" else WRITE, np.array([addresses[lane] for lane in lanes]), spec.bytes
+            )
         _, index = self._operand(slot)
         silent = True
         for lane in lanes:
@@ -190,7 +196,9 @@ class NumpyMachine(Machine):
         value = int.from_bytes(place.tobytes(), "little", signed=spec.convert[0] == "i")
         self.registers[index, lane] = placed(spec.convert, value, int(self.registers[index, lane]))
 
-    def access_buffer(self, spec: MemorySpec, resource: int, soffset: Value, offset: Value, mask: Value, slot: int) -> None:
+    def access_buffer(
+        self, spec: MemorySpec, resource: int, soffset: Value, offset: Value, mask: Value, slot: int
+    ) -> None:
         words = [int(self.scalar(resource, i).ref[0]) for i in range(4)]
         base, moved = words[0] | (words[1] & 0xFFFF) << 32, int(soffset.ref[0])
         if words[1] >> 16:
@@ -207,7 +215,9 @@ class NumpyMachine(Machine):
             at = offsets[lane]
             if spec.action == "atomic":
                 if at + spec.bytes <= limit:
-                    self._atomic_lane(spec, "global", base + moved + at, int(lane), slot, slot if self.form.get("returns") else -1)
+                    self._atomic_lane(
+                        spec, "global", base + moved + at, int(lane), slot, slot if self.form.get("returns") else -1
+                    )
                 elif self.form.get("returns"):
                     self.registers[index : index + spec.dwords, lane] = 0
                 continue
@@ -236,11 +246,10 @@ class NumpyMachine(Machine):
             rows.append((int(lane), data))
         self._launch_direct(spec, lds_base, rows)
 
-    def load_to_lds(self, spec: MemorySpec, address: Value, in_range: Value, mask: Value, lds_base: Value) -> None:
-        rows = []
+    def load_to_lds(self, spec: MemorySpec, address: Value, mask: Value, lds_base: Value) -> None:
         addresses = self.ops.splat(address).ref
-        for lane in np.flatnonzero(self.ops.splat(mask).ref):
-            rows.append((int(lane), self._global(int(addresses[lane]), spec.bytes, int(lane)).copy()))
+        lanes = [int(lane) for lane in np.flatnonzero(self.ops.splat(mask).ref)]
+        rows = [(lane, self._global(int(addresses[lane]), spec.bytes, lane).copy()) for lane in lanes]
         self._launch_direct(spec, int(lds_base.ref[0]), rows)
 
     def _launch_direct(self, spec: MemorySpec, base: int, rows: list[tuple[int, Bytes]]) -> None:
@@ -272,8 +281,9 @@ class NumpyMachine(Machine):
                 continue
             touched = entry.direct.addresses[:, None] + np.arange(entry.direct.data.shape[1])
             if (self.group.shadow[touched] != layout.SHADOW_IN_FLIGHT).any():
-                raise FaultSignal(faults.LDS_OVERWRITTEN, address=int(entry.direct.addresses[0]),
-                                  instruction=entry.instruction.index)
+                raise FaultSignal(
+                    faults.LDS_OVERWRITTEN, address=int(entry.direct.addresses[0]), instruction=entry.instruction.index
+                )
             self.group.lds[touched] = entry.direct.data
             self.group.shadow[touched] = layout.SHADOW_WRITTEN
 

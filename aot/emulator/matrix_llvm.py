@@ -1,8 +1,9 @@
-"""Matrix handlers. Square single-block atoms are rank-1 updates over whole rows; the rest follow the lane maps by shuffles.
+"""Matrix handlers. Square single-block atoms are rank-1 updates over whole rows; the rest follow the lane maps by
+shuffles.
 
-A lane holds consecutive k of one row, so element j of all lanes is, per group of E lanes, one column of A: storing the
-converted vectors side by side gives A[k][row] (and B[k][column]) with no transposition. Accumulator i of 16 lanes is one
-piece of a row of D, so each k adds broadcast(A[k][row]) * B[k][columns] to it.
+A lane holds consecutive k of one row, so element j of all lanes is, per group of E lanes, one column of A: storing
+the converted vectors side by side gives A[k][row] (and B[k][column]) with no transposition. Accumulator i of 16 lanes
+is one piece of a row of D, so each k adds broadcast(A[k][row]) * B[k][columns] to it.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def _rank_one(m: LlvmMachine, spec: MatrixSpec) -> None:
                     assert added is not None
                     total.append(f.widen(added, _PIECE))
                 else:
-                    place = f.at(f.at(source, step, 4 * layout.REGISTER_BYTES), layout.REGISTER_BYTES * i + 4 * _PIECE * piece)
+                    place = f.at(
+                        f.at(source, step, 4 * layout.REGISTER_BYTES), layout.REGISTER_BYTES * i + 4 * _PIECE * piece
+                    )
                     total.append(f.load("f32", place, _PIECE))
         for k in range(spec.k):
             columns = {c: f.load("f32", f.at(b, 4 * (edge * k + c)), _PIECE) for c in sorted({p[1] for p in pieces})}

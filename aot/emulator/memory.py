@@ -66,7 +66,7 @@ class Memory:
             return None
         buffer = self.buffers[number]
         offset = address - buffer.address
-        return (buffer, offset) if 0 <= offset and offset + size <= buffer.bytes.size else None
+        return (buffer, offset) if offset >= 0 and offset + size <= buffer.bytes.size else None
 
     def table(self) -> npt.NDArray[np.uint64]:
         """Rows of (host pointer, bytes) by window number, for the generated engine; row 0 is empty."""

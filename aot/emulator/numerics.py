@@ -1,4 +1,5 @@
-"""Arithmetic that several instructions share, stated over `Value`: minima, IEEE fields, 16-bit packing, approximations."""
+"""Arithmetic that several instructions share, stated over `Value`: minima, IEEE fields, 16-bit packing,
+approximations."""
 
 from __future__ import annotations
 

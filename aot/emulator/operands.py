@@ -12,12 +12,23 @@ from aot.emulator.errors import UnknownInstructionError
 from aot.emulator.values import BITS, is_float
 
 _NAMED_CELLS = {
-    "vcc": (layout.VCC, 2), "vcc_lo": (layout.VCC, 1), "vcc_hi": (layout.VCC + 1, 1), "m0": (layout.M0, 1),
-    "exec": (layout.EXEC, 2), "exec_lo": (layout.EXEC, 1), "exec_hi": (layout.EXEC + 1, 1),
-    "src_shared_base": (layout.SHARED_BASE, 2), "src_shared_limit": (layout.SHARED_LIMIT, 2),
-    "src_private_base": (layout.PRIVATE_BASE, 2), "src_private_limit": (layout.PRIVATE_LIMIT, 2),
-    "flat_scratch": (102, 2), "flat_scratch_lo": (102, 1), "flat_scratch_hi": (103, 1),
-    "xnack_mask": (104, 2), "xnack_mask_lo": (104, 1), "xnack_mask_hi": (105, 1),
+    "vcc": (layout.VCC, 2),
+    "vcc_lo": (layout.VCC, 1),
+    "vcc_hi": (layout.VCC + 1, 1),
+    "m0": (layout.M0, 1),
+    "exec": (layout.EXEC, 2),
+    "exec_lo": (layout.EXEC, 1),
+    "exec_hi": (layout.EXEC + 1, 1),
+    "src_shared_base": (layout.SHARED_BASE, 2),
+    "src_shared_limit": (layout.SHARED_LIMIT, 2),
+    "src_private_base": (layout.PRIVATE_BASE, 2),
+    "src_private_limit": (layout.PRIVATE_LIMIT, 2),
+    "flat_scratch": (102, 2),
+    "flat_scratch_lo": (102, 1),
+    "flat_scratch_hi": (103, 1),
+    "xnack_mask": (104, 2),
+    "xnack_mask_lo": (104, 1),
+    "xnack_mask_hi": (105, 1),
 }
 _REGISTER = re.compile(r"(ttmp|[sva])(?:(\d+)|\[(\d+):(\d+)\])$")
 _INVERSE_TWO_PI = {16: 0x3118, 32: 0x3E22F983, 64: 0x3FC45F306DC9C882}

@@ -12,12 +12,35 @@ from contextlib import contextmanager
 
 from aot.emulator.values import BITS, LANES, Ops, Value, is_float, is_signed
 
-_LLVM = {"b1": "i1", "u16": "i16", "i16": "i16", "u32": "i32", "i32": "i32", "u64": "i64", "i64": "i64", "f16": "half",
-         "f32": "float", "f64": "double", "ptr": "ptr", "u8": "i8"}
+_LLVM = {
+    "b1": "i1",
+    "u16": "i16",
+    "i16": "i16",
+    "u32": "i32",
+    "i32": "i32",
+    "u64": "i64",
+    "i64": "i64",
+    "f16": "half",
+    "f32": "float",
+    "f64": "double",
+    "ptr": "ptr",
+    "u8": "i8",
+}
 _COMPARE = {"eq", "ne", "ult", "ule", "ugt", "uge", "slt", "sle", "sgt", "sge"}
 _FCOMPARE = {"oeq", "une", "olt", "ole", "ogt", "oge"}
-_UNARY = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "roundeven", "sqrt": "sqrt", "exp2": "exp2",
-          "log2": "log2", "sin": "sin", "cos": "cos", "ctpop": "ctpop", "bitreverse": "bitreverse"}
+_UNARY = {
+    "floor": "floor",
+    "ceil": "ceil",
+    "trunc": "trunc",
+    "rint": "roundeven",
+    "sqrt": "sqrt",
+    "exp2": "exp2",
+    "log2": "log2",
+    "sin": "sin",
+    "cos": "cos",
+    "ctpop": "ctpop",
+    "bitreverse": "bitreverse",
+}
 _SIZES = {"u8": 8, **BITS, "b1": 8, "ptr": 64}
 
 
@@ -96,10 +119,13 @@ class Function(Ops):
         assert a.lanes == 1, (a.lanes, lanes)
         if not a.ref.startswith("%"):
             return Value(self, a.type, lanes, f"splat ({_LLVM[a.type]} {a.ref})")
-        one = self.assign(f"insertelement {llvm_type(a.type, lanes)} poison, {_LLVM[a.type]} {a.ref}, i64 0", a.type, lanes)
+        one = self.assign(
+            f"insertelement {llvm_type(a.type, lanes)} poison, {_LLVM[a.type]} {a.ref}, i64 0", a.type, lanes
+        )
         vector = llvm_type(a.type, lanes)
         return self.assign(
-            f"shufflevector {vector} {one.ref}, {vector} poison, <{lanes} x i32> zeroinitializer", a.type, lanes)
+            f"shufflevector {vector} {one.ref}, {vector} poison, <{lanes} x i32> zeroinitializer", a.type, lanes
+        )
 
     def splat(self, a: Value) -> Value:
         return self.widen(a, LANES)
@@ -129,7 +155,8 @@ class Function(Ops):
         lanes, (condition, a, b) = self._even(condition, a, b)
         type_ = llvm_type(a.type, lanes)
         return self.assign(
-            f"select {llvm_type('b1', lanes)} {condition.ref}, {type_} {a.ref}, {type_} {b.ref}", a.type, lanes)
+            f"select {llvm_type('b1', lanes)} {condition.ref}, {type_} {a.ref}, {type_} {b.ref}", a.type, lanes
+        )
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         lanes, (a, b, c) = self._even(a, b, c)
@@ -138,20 +165,25 @@ class Function(Ops):
     def bitcast(self, a: Value, type_: str) -> Value:
         if _LLVM[a.type] == _LLVM[type_]:
             return Value(self, type_, a.lanes, a.ref)
-        return self.assign(f"bitcast {llvm_type(a.type, a.lanes)} {a.ref} to {llvm_type(type_, a.lanes)}", type_, a.lanes)
+        return self.assign(
+            f"bitcast {llvm_type(a.type, a.lanes)} {a.ref} to {llvm_type(type_, a.lanes)}", type_, a.lanes
+        )
 
     def convert(self, a: Value, type_: str) -> Value:
         source, target = llvm_type(a.type, a.lanes), llvm_type(type_, a.lanes)
         if is_float(a.type) and is_float(type_):
             assert (a.type, type_) != ("f64", "f16"), "goes through f64_to_f16"
-            return self.assign(f"{'fpext' if BITS[type_] > BITS[a.type] else 'fptrunc'} {source} {a.ref} to {target}",
-                               type_, a.lanes)
+            return self.assign(
+                f"{'fpext' if BITS[type_] > BITS[a.type] else 'fptrunc'} {source} {a.ref} to {target}", type_, a.lanes
+            )
         if is_float(a.type):
             kind = "fptosi" if is_signed(type_) else "fptoui"
             name = f"llvm.{kind}.sat.{_mangle(type_, a.lanes)}.{_mangle(a.type, a.lanes)}"
             return self.call(name, type_, a.lanes, [a])
         if is_float(type_):
-            return self.assign(f"{'sitofp' if is_signed(a.type) else 'uitofp'} {source} {a.ref} to {target}", type_, a.lanes)
+            return self.assign(
+                f"{'sitofp' if is_signed(a.type) else 'uitofp'} {source} {a.ref} to {target}", type_, a.lanes
+            )
         word = "trunc" if BITS[type_] < BITS[a.type] else "sext" if is_signed(a.type) else "zext"
         return self.assign(f"{word} {source} {a.ref} to {target}", type_, a.lanes)
 
@@ -168,17 +200,21 @@ class Function(Ops):
         second = b.ref if b is not None else "poison"
         mask = ", ".join(f"i32 {lane}" for lane in lanes)
         return self.assign(
-            f"shufflevector {type_} {a.ref}, {type_} {second}, <{len(lanes)} x i32> <{mask}>", a.type, len(lanes))
+            f"shufflevector {type_} {a.ref}, {type_} {second}, <{len(lanes)} x i32> <{mask}>", a.type, len(lanes)
+        )
 
     def permute(self, a: Value, lanes: Value) -> Value:
         wide = {"f32": "u32"}.get(a.type, a.type)
         buffer = self.alloca(4 * LANES)
         self.store(self.splat(a.cast(wide)), buffer)
         pointers = self.assign(
-            f"getelementptr i32, ptr {buffer.ref}, {llvm_type('u32', LANES)} {self.splat(lanes).ref}", "ptr", LANES)
+            f"getelementptr i32, ptr {buffer.ref}, {llvm_type('u32', LANES)} {self.splat(lanes).ref}", "ptr", LANES
+        )
         every = Value(self, "b1", LANES, "splat (i1 true)")
         nothing = Value(self, "u32", LANES, "poison")
-        gathered = self.call(f"llvm.masked.gather.v{LANES}i32.v{LANES}p0", "u32", LANES, [pointers, "i32 4", every, nothing])
+        gathered = self.call(
+            f"llvm.masked.gather.v{LANES}i32.v{LANES}p0", "u32", LANES, [pointers, "i32 4", every, nothing]
+        )
         return gathered.cast(a.type)
 
     def read_lane(self, a: Value, lane: Value) -> Value:
@@ -216,12 +252,18 @@ class Function(Ops):
 
     def masked_store(self, value: Value, pointer: Value, mask: Value) -> None:
         value = self.splat(value)
-        self.call(f"llvm.masked.store.{_mangle(value.type, value.lanes)}.p0", "void", 1,
-                  [value, pointer, "i32 64", self.splat(mask)])
+        self.call(
+            f"llvm.masked.store.{_mangle(value.type, value.lanes)}.p0",
+            "void",
+            1,
+            [value, pointer, "i32 64", self.splat(mask)],
+        )
 
     def masked_store_narrow(self, value: Value, pointer: Value, mask: Value) -> None:
         """Masked store of any number of lanes, dword aligned."""
-        self.call(f"llvm.masked.store.{_mangle(value.type, value.lanes)}.p0", "void", 1, [value, pointer, "i32 4", mask])
+        self.call(
+            f"llvm.masked.store.{_mangle(value.type, value.lanes)}.p0", "void", 1, [value, pointer, "i32 4", mask]
+        )
 
     def address_of(self, pointer: Value) -> Value:
         """A pointer as u64."""
@@ -357,7 +399,9 @@ def module_text(functions: Sequence[Function], cpu: str, features: str) -> str:
         text, needs = function.text()
         texts.append(text)
         declared |= needs
-    attributes = (f'attributes #0 = {{ nounwind "target-cpu"="{cpu}" "target-features"="{features}" '
-                  '"prefer-vector-width"="512" "min-legal-vector-width"="512" "no-trapping-math"="true" }')
+    attributes = (
+        f'attributes #0 = {{ nounwind "target-cpu"="{cpu}" "target-features"="{features}" '
+        '"prefer-vector-width"="512" "min-legal-vector-width"="512" "no-trapping-math"="true" }'
+    )
     weights = '!0 = !{!"branch_weights", i32 1, i32 100000}'
     return "\n".join([*sorted(declared), *texts, attributes, weights])

@@ -16,24 +16,61 @@ from aot.emulator.values import BITS, LANES, Ops, Value, is_float, is_signed
 Array = npt.NDArray[Any]
 
 DTYPES: dict[str, np.dtype[Any]] = {
-    "b1": np.dtype(np.bool_), "u16": np.dtype(np.uint16), "i16": np.dtype(np.int16), "u32": np.dtype(np.uint32),
-    "i32": np.dtype(np.int32), "u64": np.dtype(np.uint64), "i64": np.dtype(np.int64), "f16": np.dtype(np.float16),
-    "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
+    "b1": np.dtype(np.bool_),
+    "u16": np.dtype(np.uint16),
+    "i16": np.dtype(np.int16),
+    "u32": np.dtype(np.uint32),
+    "i32": np.dtype(np.int32),
+    "u64": np.dtype(np.uint64),
+    "i64": np.dtype(np.int64),
+    "f16": np.dtype(np.float16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
 }
 
 _COMPARE: dict[str, Callable[[Array, Array], Array]] = {
-    "eq": np.equal, "ne": np.not_equal, "ult": np.less, "ule": np.less_equal, "ugt": np.greater, "uge": np.greater_equal,
-    "slt": np.less, "sle": np.less_equal, "sgt": np.greater, "sge": np.greater_equal, "oeq": np.equal,
-    "une": np.not_equal, "olt": np.less, "ole": np.less_equal, "ogt": np.greater, "oge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "ult": np.less,
+    "ule": np.less_equal,
+    "ugt": np.greater,
+    "uge": np.greater_equal,
+    "slt": np.less,
+    "sle": np.less_equal,
+    "sgt": np.greater,
+    "sge": np.greater_equal,
+    "oeq": np.equal,
+    "une": np.not_equal,
+    "olt": np.less,
+    "ole": np.less_equal,
+    "ogt": np.greater,
+    "oge": np.greater_equal,
 }
 _ARITHMETIC: dict[str, Callable[[Array, Array], Array]] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "fadd": np.add, "fsub": np.subtract, "fmul": np.multiply,
-    "fdiv": np.divide, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "shl": np.left_shift,
-    "lshr": np.right_shift, "ashr": np.right_shift,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "fadd": np.add,
+    "fsub": np.subtract,
+    "fmul": np.multiply,
+    "fdiv": np.divide,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "shl": np.left_shift,
+    "lshr": np.right_shift,
+    "ashr": np.right_shift,
 }
 _FLOAT_UNARY: dict[str, Callable[[Array], Array]] = {
-    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint, "sqrt": np.sqrt, "exp2": np.exp2,
-    "log2": np.log2, "sin": np.sin, "cos": np.cos,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "rint": np.rint,
+    "sqrt": np.sqrt,
+    "exp2": np.exp2,
+    "log2": np.log2,
+    "sin": np.sin,
+    "cos": np.cos,
 }
 
 
@@ -120,7 +157,8 @@ def _saturate(array: Array, type_: str) -> Array:
     bits = BITS[type_]
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if is_signed(type_) else (0, (1 << bits) - 1)
     wide = np.trunc(array.astype(np.float64))
-    # 2^63 and 2^64 have no exact float64 maximum below them; the masks decide, the clipped value only has to be in range.
+    # 2^63 and 2^64 have no exact float64 maximum below them; the masks decide, the clipped value only has to be in
+    # range.
     inside = np.clip(wide, float(low), np.nextafter(float(high) + 1, 0)) if bits == 64 else np.clip(wide, low, high)
     result = np.where(np.isnan(wide), 0, inside).astype(DTYPES[type_])
     result[wide > high] = high

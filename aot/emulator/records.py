@@ -49,7 +49,9 @@ def build_records(program: Program, keeps_denormals: bool) -> Records:
         flags[instruction.index] = int(instruction.decoded.late) | 2 * _is_direct(instruction.form)
     touched = _sets([(d.reads_v | d.writes_v, d.reads_s | d.writes_s) for d in (i.decoded for i in instructions)])
     late = _sets([(d.writes_v, d.writes_s) if d.late else (0, 0) for d in (i.decoded for i in instructions)])
-    code[:, layout.RECORD_TOUCH_V : layout.RECORD_TOUCH_V + 16] = touched[:, layout.SET_COARSE_V : layout.SET_COARSE_V + 16]
+    code[:, layout.RECORD_TOUCH_V : layout.RECORD_TOUCH_V + 16] = touched[
+        :, layout.SET_COARSE_V : layout.SET_COARSE_V + 16
+    ]
     return Records(code, touched, late, bound.constants, any(_is_direct(i.form) for i in instructions))
 
 

@@ -34,14 +34,17 @@ def run(
 ) -> Report:
     """Run a kernel over a grid (in workgroups) on mapped buffers, which it changes in place.
 
-    `kernarg` holds the explicit arguments; hidden ones are filled in. `budget` bounds the wave-instructions of the whole
-    run. Faults of the program are in the report, which ends at the first one. Raises `CodeObjectError` (foreign or damaged
-    bytes), `LaunchError` (parameters that do not fit), `UnknownInstructionError`, `UnmodelledStateError`, `BudgetError`.
+    `kernarg` holds the explicit arguments; hidden ones are filled in. `budget` bounds the wave-instructions of the
+    whole run. Faults of the program are in the report, which ends at the first one. Raises `CodeObjectError` (foreign
+    or damaged bytes), `LaunchError` (parameters that do not fit), `UnknownInstructionError`, `UnmodelledStateError`,
+    `BudgetError`.
     """
     if engine not in ENGINES:
         raise UnknownValueError("emulator engine", engine, ENGINES)
     start = time.perf_counter()
-    launch = prepare(code, symbol, grid=grid, block=block, dynamic_lds=dynamic_lds, kernarg=kernarg, memory=memory, target=target)
+    launch = prepare(
+        code, symbol, grid=grid, block=block, dynamic_lds=dynamic_lds, kernarg=kernarg, memory=memory, target=target
+    )
     prepared = time.perf_counter()
     handler_seconds = 0.0
     if engine == "numpy":
@@ -53,9 +56,13 @@ def run(
     done = time.perf_counter()
     instructions = launch.program.instructions
     return Report(
-        kernel=symbol, engine=engine, instructions=count_classes(instructions, result.times),
-        faults=() if result.fault is None else (result.fault,), seconds=done - prepared - handler_seconds,
-        prepare_seconds=prepared - start, handler_seconds=handler_seconds,
+        kernel=symbol,
+        engine=engine,
+        instructions=count_classes(instructions, result.times),
+        faults=() if result.fault is None else (result.fault,),
+        seconds=done - prepared - handler_seconds,
+        prepare_seconds=prepared - start,
+        handler_seconds=handler_seconds,
         executed={instructions[index].pc: number for index, number in result.times.items() if number},
     )
 

@@ -1,7 +1,7 @@
 """The runtime of generated code: raw buffers and direct-to-LDS loads.
 
-A raw buffer is range checked per dword (or per sub-dword access): in range if offset + bytes <= records - scalar offset,
-where offset is VGPR offset + instruction offset without wrapping. The scalar offset moves the address only.
+A raw buffer is range checked per dword (or per sub-dword access): in range if offset + bytes <= records - scalar
+offset, where offset is VGPR offset + instruction offset without wrapping. The scalar offset moves the address only.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ def _resource(f: Function, wave: Value, record: Value, resource: Value, soffset:
 
 
 def write_buffer_pointers() -> Function:
-    """Host pointers of lanes that are wholly in range, zeros' address for others; `whole` and `partial` get the lane masks
-    of accesses that are in range and of those that reach over the limit."""
-    f = helper("buffer_pointers", *_PARAMETERS, ("u32", "width"), ("ptr", "pointers"), ("ptr", "whole"), ("ptr", "partial"))
+    """Host pointers of lanes that are wholly in range, zeros' address for others; `whole` and `partial` get the lane
+    masks of accesses that are in range and of those that reach over the limit."""
+    f = helper(
+        "buffer_pointers", *_PARAMETERS, ("u32", "width"), ("ptr", "pointers"), ("ptr", "whole"), ("ptr", "partial")
+    )
     wave, record, resource, soffset, offsets, mask, width, pointers, whole, partial = f.arguments
     base, limit = _resource(f, wave, record, resource, soffset)
     zeros = f.address_of(f.load("ptr", f.at(context_of(f, wave), layout.ZEROS)))
@@ -59,8 +61,18 @@ def write_buffer_pointers() -> Function:
     return f
 
 
-def _partial(f: Function, record: Value, wave: Value, resource: Value, soffset: Value, offsets: Value, partial: Value, width: int,
-             staging: Value, store: bool) -> None:
+def _partial(
+    f: Function,
+    record: Value,
+    wave: Value,
+    resource: Value,
+    soffset: Value,
+    offsets: Value,
+    partial: Value,
+    width: int,
+    staging: Value,
+    store: bool,
+) -> None:
     """Lanes that reach over the limit: dword by dword."""
     base, limit = _resource(f, wave, record, resource, soffset)
     outcome = f.alloca(8)
@@ -127,7 +139,9 @@ def write_direct(space: str) -> Function:
     width = code & 0xFF
     with f.when(f.load("u32", f.at(wave, layout.VM_COUNT)) >= layout.QUEUE_ENTRIES - 1, unlikely=True):
         call_or_stop(f, "wait", [wave, record, f.const(layout.QUEUE_ENTRIES - 2, "u32"), f.const(-1, "u32")])
-    slot = (f.load("u32", f.at(wave, layout.VM_HEAD)) + f.load("u32", f.at(wave, layout.VM_COUNT))) & (layout.QUEUE_ENTRIES - 1)
+    slot = (f.load("u32", f.at(wave, layout.VM_HEAD)) + f.load("u32", f.at(wave, layout.VM_COUNT))) & (
+        layout.QUEUE_ENTRIES - 1
+    )
     direct = f.at(f.load("ptr", f.at(wave, layout.DIRECT)), slot, layout.DIRECT_BYTES)
     size = select(width < 4, f.const(4, "u32"), width)
     f.store(mask, f.at(direct, layout.DIRECT_MASK))
@@ -140,7 +154,9 @@ def write_direct(space: str) -> Function:
     data = f.at(direct, layout.DIRECT_DATA)
     if space == "buffer":
         resource, soffset, offsets = f.arguments[2:5]
-        call_or_stop(f, "buffer_pointers", [wave, record, resource, soffset, offsets, mask, width, pointers, whole, partial])
+        call_or_stop(
+            f, "buffer_pointers", [wave, record, resource, soffset, offsets, mask, width, pointers, whole, partial]
+        )
     else:
         call_or_stop(f, "global_pointers", [wave, record, f.arguments[2], mask, width, pointers])
     for known in (1, 2, 4, 12, 16):
@@ -162,7 +178,9 @@ def write_direct(space: str) -> Function:
         with f.when(rest.ne(0), unlikely=True), f.bits_of(rest) as lane, f.count(width >> 2) as dword:
             offset = f.load("u64", f.at(offsets, lane, 8)) + (dword * 4).to("u64")
             with f.when(offset + 4 <= limit):
-                call_or_stop(f, "resolve_global", [wave, record, base_address + offset, f.const(4, "u32"), lane, outcome])
+                call_or_stop(
+                    f, "resolve_global", [wave, record, base_address + offset, f.const(4, "u32"), lane, outcome]
+                )
                 f.store(f.load("u32", f.load("ptr", outcome), align=1), f.at(f.at(data, lane, 16), dword, 4))
     lds, shadow = f.load("ptr", f.at(wave, layout.LDS)), f.load("ptr", f.at(wave, layout.LDS_SHADOW))
     with f.bits_of(mask) as lane, f.count(size >> 2) as dword:

@@ -74,13 +74,16 @@ def write_hazard() -> Function:
     return f
 
 
-_QUEUES = {"vm": (layout.VM_QUEUE, layout.VM_HEAD, layout.VM_COUNT), "lgkm": (layout.LGKM_QUEUE, layout.LGKM_HEAD, layout.LGKM_COUNT)}
+_QUEUES = {
+    "vm": (layout.VM_QUEUE, layout.VM_HEAD, layout.VM_COUNT),
+    "lgkm": (layout.LGKM_QUEUE, layout.LGKM_HEAD, layout.LGKM_COUNT),
+}
 
 
 def write_pending() -> Function:
     """Recompute the sets of registers in flight from the queues."""
     f = helper("pending")
-    wave, record = f.arguments
+    wave = f.arguments[0]
     context = context_of(f, wave)
     pending = f.at(wave, layout.PENDING_BITS)
     zero = f.widen(f.const(0, "u64"), 8)
@@ -187,5 +190,11 @@ def write_land() -> Function:
 
 
 def core_functions() -> list[Function]:
-    return [write_fail(), write_hazard(), write_pending(), *(write_issue(c) for c in ("vm", "lgkm", "smem", "flat")),
-            write_wait(), write_land()]
+    return [
+        write_fail(),
+        write_hazard(),
+        write_pending(),
+        *(write_issue(c) for c in ("vm", "lgkm", "smem", "flat")),
+        write_wait(),
+        write_land(),
+    ]

@@ -22,8 +22,14 @@ UNROLL = 8
 
 def piece_types(width: int) -> list[tuple[int, str]]:
     """(offset, type) of the scalar pieces that make up a lane's bytes."""
-    return {1: [(0, "u8")], 2: [(0, "u16")], 4: [(0, "u32")], 8: [(0, "u64")], 12: [(0, "u64"), (8, "u32")],
-            16: [(0, "u64"), (8, "u64")]}[width]
+    return {
+        1: [(0, "u8")],
+        2: [(0, "u16")],
+        4: [(0, "u32")],
+        8: [(0, "u64")],
+        12: [(0, "u64"), (8, "u32")],
+        16: [(0, "u64"), (8, "u64")],
+    }[width]
 
 
 def _stride(width: int) -> int:
@@ -33,8 +39,8 @@ def _stride(width: int) -> int:
 def load_lanes(f: Function, pointer: Callable[[int], Value], width: int) -> Iterator[tuple[int, int, Value]]:
     """(group, dword, vector of 16 lanes) of the bytes at a pointer per lane, transposed in vector registers.
 
-    With the lanes of a group dealt to four registers like cards (lane 4c+r in 128-bit chunk c of register r), two rounds of
-    interleaving within chunks give each dword of the 16 lanes in order.
+    With the lanes of a group dealt to four registers like cards (lane 4c+r in 128-bit chunk c of register r), two
+    rounds of interleaving within chunks give each dword of the 16 lanes in order.
     """
     dwords = max(1, width // 4)
     for group in range(LANES // GROUP):
@@ -75,17 +81,24 @@ def _join(f: Function, parts: list[Value]) -> Value:
 
 def _interleave(run: int, high: int) -> list[int]:
     """Within each chunk of four: runs of elements alternately from both vectors, from their low or high halves."""
-    return [4 * c + 2 * high + run * i + e + side for c in range(4) for i in range(2 // run) for side in (0, GROUP)
-            for e in range(run)]
+    return [
+        4 * c + 2 * high + run * i + e + side
+        for c in range(4)
+        for i in range(2 // run)
+        for side in (0, GROUP)
+        for e in range(run)
+    ]
 
 
 def _zext(f: Function, value: Value) -> Value:
     return f.assign(f"zext {'i8' if value.type == 'u8' else 'i16'} {value.ref} to i32", "u32", 1)
 
 
-def load_registers(f: Function, pointer: Callable[[int], Value], width: int, target: Value, mask: Value, canary: bool = False) -> Value | None:
-    """Bytes at a pointer per lane to register vectors, under a u64 lane mask. With `canary` returns a b1: whether a dword
-    looks unwritten."""
+def load_registers(
+    f: Function, pointer: Callable[[int], Value], width: int, target: Value, mask: Value, canary: bool = False
+) -> Value | None:
+    """Bytes at a pointer per lane to register vectors, under a u64 lane mask. With `canary` returns a b1: whether a
+    dword looks unwritten."""
     suspicious: Value | None = None
     looks = _CANARY_WORD if width >= 4 else _CANARY_WORD & ((1 << (8 * width)) - 1)
     lanes: list[Value] = []
@@ -117,8 +130,10 @@ def gather_rows(f: Function, source: Value, width: int, staging: Value) -> None:
     """Register vectors to the staging area."""
     dwords = max(1, width // 4)
     for group in range(LANES // GROUP):
-        vectors = [f.load("u32", f.at(source, layout.REGISTER_BYTES * d + 4 * GROUP * group), GROUP, align=64)
-                   for d in range(dwords)]
+        vectors = [
+            f.load("u32", f.at(source, layout.REGISTER_BYTES * d + 4 * GROUP * group), GROUP, align=64)
+            for d in range(dwords)
+        ]
         if dwords == 1:
             f.store(vectors[0], f.at(staging, 4 * GROUP * group), align=4)
             continue
@@ -207,8 +222,9 @@ def write_unwritten(space: str) -> Function:
     return f
 
 
-def _local_base(f: Function, wave: Value, record: Value, space: str, addresses: Value, mask: Value, width: int,
-                kind: int) -> tuple[Value, Value, Value]:
+def _local_base(
+    f: Function, wave: Value, record: Value, space: str, addresses: Value, mask: Value, width: int, kind: int
+) -> tuple[Value, Value, Value]:
     """Checks of an LDS or scratch access; (bytes, shadow, 64 u32 offsets)."""
     vector = f.load("u32", addresses, LANES, 64)
     if space == "lds":
@@ -221,7 +237,11 @@ def _local_base(f: Function, wave: Value, record: Value, space: str, addresses: 
     with f.when(bad.ne(0), unlikely=True):
         lane = bad.ctz().to("u32")
         stop(f, wave, record, faults.SCRATCH_BOUNDS, lane, f.load("u32", f.at(addresses, lane, 4)).to("u64"))
-    return f.load("ptr", f.at(wave, layout.SCRATCH)), f.load("ptr", f.at(wave, layout.SCRATCH_SHADOW)), vector + f.lane_ids() * limit
+    return (
+        f.load("ptr", f.at(wave, layout.SCRATCH)),
+        f.load("ptr", f.at(wave, layout.SCRATCH_SHADOW)),
+        vector + f.lane_ids() * limit,
+    )
 
 
 def write_local_load(space: str, width: int) -> Function:
@@ -232,7 +252,9 @@ def write_local_load(space: str, width: int) -> Function:
     # Inactive lanes read what lies behind LDS; scratch has a gap behind it too.
     idle = f.load("u32", f.at(wave, layout.LDS_BYTES if space == "lds" else layout.SCRATCH_BYTES))
     f.store(select(f.unballot(mask), offsets, idle), places)
-    suspicious = load_registers(f, lambda lane: f.at(base, f.load("u32", f.at(places, 4 * lane))), width, target, mask, canary=True)
+    suspicious = load_registers(
+        f, lambda lane: f.at(base, f.load("u32", f.at(places, 4 * lane))), width, target, mask, canary=True
+    )
     assert suspicious is not None
     by_bytes = f.load("u32", f.at(context_of(f, wave), layout.BYTE_ACCESS)).ne(0)
     with f.when(suspicious | by_bytes, unlikely=True):
@@ -262,12 +284,11 @@ def write_local_store(space: str, width: int) -> Function:
             f.store(f.ones(type_), f.at(state, at), align=1)
         return difference
 
-    with f.when(mask.eq(-1)):
-        with f.count(LANES // UNROLL, type_="u64") as chunk:
-            difference = changed.get()
-            for part in range(UNROLL):
-                difference = one(chunk * UNROLL + part, difference)
-            changed.set(difference)
+    with f.when(mask.eq(-1)), f.count(LANES // UNROLL, type_="u64") as chunk:
+        difference = changed.get()
+        for part in range(UNROLL):
+            difference = one(chunk * UNROLL + part, difference)
+        changed.set(difference)
     with f.when(mask.ne(-1)), f.bits_of(mask) as lane:
         changed.set(one(lane, changed.get()))
     if space == "lds":
@@ -311,7 +332,8 @@ def write_global_store(width: int) -> Function:
 
 
 def write_global_pointers() -> Function:
-    """Host pointers of 64 device addresses; inactive lanes point to zeros. All active lanes in one buffer is the fast case."""
+    """Host pointers of 64 device addresses; inactive lanes point to zeros. All active lanes in one buffer is the fast
+    case."""
     f = helper("global_pointers", ("ptr", "addresses"), ("u64", "mask"), ("u32", "size"), ("ptr", "pointers"))
     wave, record, addresses, mask, size, pointers = f.arguments
     zeros = f.address_of(f.load("ptr", f.at(context_of(f, wave), layout.ZEROS)))
@@ -441,11 +463,23 @@ def memory_functions() -> list[Function]:
     from aot.emulator.runtime_buffer import buffer_functions
     from aot.emulator.runtime_names import WIDTHS
 
-    functions = [write_log(), write_unwritten("lds"), write_unwritten("scratch"), write_global_pointers(),
-                 write_resolve_global(), write_resolve("resolve", atomic=False), write_resolve("resolve_atomic", atomic=True),
-                 write_scalar_load()]
+    functions = [
+        write_log(),
+        write_unwritten("lds"),
+        write_unwritten("scratch"),
+        write_global_pointers(),
+        write_resolve_global(),
+        write_resolve("resolve", atomic=False),
+        write_resolve("resolve_atomic", atomic=True),
+        write_scalar_load(),
+    ]
     for width in WIDTHS:
         for space in ("lds", "scratch"):
             functions += [write_local_load(space, width), write_local_store(space, width)]
-        functions += [write_global_load(width), write_global_store(width), write_flat("load", width), write_flat("store", width)]
+        functions += [
+            write_global_load(width),
+            write_global_store(width),
+            write_flat("load", width),
+            write_flat("store", width),
+        ]
     return functions + buffer_functions()

@@ -1,4 +1,5 @@
-"""The runtime of generated code: a workgroup from start to end, barrier by barrier, and the search for races between."""
+"""The runtime of generated code: a workgroup from start to end, barrier by barrier, and the search for races
+between."""
 
 from __future__ import annotations
 
@@ -107,7 +108,9 @@ def write_find_race() -> Function:
             with f.count((end + _STEP - 1) >> 4) as step:
                 first = step << 4
                 place = first.to("u64")
-                other_low, other_high, other_tag = (f.load("u32", f.at(c, place, 4), _STEP, 64) for c in (lows, highs, tags))
+                other_low, other_high, other_tag = (
+                    f.load("u32", f.at(c, place, 4), _STEP, 64) for c in (lows, highs, tags)
+                )
                 numbers = ids + first
                 other_kind = other_tag >> 16
                 clash = (other_low < high) & (other_high > low) & ((other_tag ^ tag) & 0xFFFF).ne(0) & (numbers < end)
@@ -151,8 +154,11 @@ def write_exact_race() -> Function:
                     elif wanted == layout.LOG_WRITE:
                         clash = clash & ~silent
                     with f.when(clash, unlikely=True):
-                        for place, value in ((layout.FAULT_KIND, f.const(faults.LDS_RACE, "u32")), (layout.FAULT_LANE, lane),
-                                             (layout.FAULT_WAVE, wave)):
+                        for place, value in (
+                            (layout.FAULT_KIND, f.const(faults.LDS_RACE, "u32")),
+                            (layout.FAULT_LANE, lane),
+                            (layout.FAULT_WAVE, wave),
+                        ):
                             f.store(value, f.at(context, place))
                         f.store(f.load("u32", f.at(row, layout.LOG_INSTRUCTION)), f.at(context, layout.FAULT_INDEX))
                         f.store(address.to("u64"), f.at(context, layout.FAULT_ADDRESS))
@@ -172,8 +178,10 @@ def write_carry() -> Function:
     kept = f.variable(f.const(0, "u32"))
     with f.count(f.load("u32", f.at(context, layout.WAVE_COUNT))) as position:
         wave = f.load("ptr", f.at(waves, position, 8))
-        for queue, head, count in ((layout.VM_QUEUE, layout.VM_HEAD, layout.VM_COUNT),
-                                   (layout.LGKM_QUEUE, layout.LGKM_HEAD, layout.LGKM_COUNT)):
+        for queue, head, count in (
+            (layout.VM_QUEUE, layout.VM_HEAD, layout.VM_COUNT),
+            (layout.LGKM_QUEUE, layout.LGKM_HEAD, layout.LGKM_COUNT),
+        ):
             first = f.load("u32", f.at(wave, head))
             with f.count(f.load("u32", f.at(wave, count))) as number:
                 entry = f.at(f.at(wave, queue), (first + number) & (layout.QUEUE_ENTRIES - 1), layout.ENTRY_BYTES)
@@ -194,5 +202,3 @@ def write_carry() -> Function:
 
 def schedule_functions() -> list[Function]:
     return [write_run_group(), write_find_race(), write_exact_race(), write_carry()]
-
-

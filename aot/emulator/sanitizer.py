@@ -1,10 +1,11 @@
 """The sanitizer of the numpy engine: what is outstanding in a wave, and who touched LDS within a barrier interval.
 
-Model. Vector memory instructions complete in order (vmcnt); LDS instructions complete in order (lgkmcnt); scalar loads
-complete in any order, so only lgkmcnt(0) vouches for them; flat instructions wait in both. A register that an outstanding
-instruction will write may be neither read nor written. An LDS access still outstanding at a barrier also counts in the
-next interval. Two accesses of one interval by different waves to one byte, at least one a write, are a race, except: atomics
-do not race with atomics, and writing again the bytes that are there does not race with the write before.
+Model. Vector memory instructions complete in order (vmcnt); LDS instructions complete in order (lgkmcnt); scalar
+loads complete in any order, so only lgkmcnt(0) vouches for them; flat instructions wait in both. A register that an
+outstanding instruction will write may be neither read nor written. An LDS access still outstanding at a barrier also
+counts in the next interval. Two accesses of one interval by different waves to one byte, at least one a write, are a
+race, except: atomics do not race with atomics, and writing again the bytes that are there does not race with the
+write before.
 """
 
 from __future__ import annotations
@@ -77,8 +78,11 @@ class WaitQueues:
         for entry in self.all():
             in_v, in_s = entry.late_v & touched_v, entry.late_s & touched_s
             if in_v or in_s:
-                raise FaultSignal(faults.IN_FLIGHT, register=register_name(in_v, in_s),
-                                  detail=f"outstanding: {entry.instruction.text} at 0x{entry.instruction.pc:x}")
+                raise FaultSignal(
+                    faults.IN_FLIGHT,
+                    register=register_name(in_v, in_s),
+                    detail=f"outstanding: {entry.instruction.text} at 0x{entry.instruction.pc:x}",
+                )
 
     def wait(self, vm: int, lgkm: int) -> list[Outstanding]:
         """Complete entries; returns those whose bytes now land in LDS."""
@@ -116,5 +120,10 @@ def find_race(log: list[LdsAccess], lds_bytes: int) -> FaultSignal | None:
 
 def _race(access: LdsAccess, address: int) -> FaultSignal:
     lane = int(np.flatnonzero((access.addresses <= address) & (address < access.addresses + access.size))[0])
-    return FaultSignal(faults.LDS_RACE, lane=lane, address=int(address), instruction=access.instruction,
-                       detail=f"wave {access.wave} and another wave in one barrier interval")
+    return FaultSignal(
+        faults.LDS_RACE,
+        lane=lane,
+        address=int(address),
+        instruction=access.instruction,
+        detail=f"wave {access.wave} and another wave in one barrier interval",
+    )

@@ -1,8 +1,8 @@
 """From a code object and launch parameters to the initial state of waves, as descriptor and ABI say.
 
-Scalar registers: user SGPRs in ABI order (dispatch packet, queue, kernarg segment, dispatch id, flat scratch, private size,
-preloaded kernel arguments), then the enabled workgroup ids. v0 holds the packed work-item ids x | y<<10 | z<<20. Flat
-scratch is architected: no scratch registers are initialised.
+Scalar registers: user SGPRs in ABI order (dispatch packet, queue, kernarg segment, dispatch id, flat scratch, private
+size, preloaded kernel arguments), then the enabled workgroup ids. v0 holds the packed work-item ids x | y<<10 |
+z<<20. Flat scratch is architected: no scratch registers are initialised.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from functools import lru_cache
 
 import numpy as np
@@ -89,7 +88,14 @@ class Launch:
 
 
 def prepare(
-    code: bytes, symbol: str, *, grid: Sequence[int], block: Sequence[int], dynamic_lds: int, kernarg: bytes, memory: Memory,
+    code: bytes,
+    symbol: str,
+    *,
+    grid: Sequence[int],
+    block: Sequence[int],
+    dynamic_lds: int,
+    kernarg: bytes,
+    memory: Memory,
     target: str | None,
 ) -> Launch:
     """Check the launch against the code object and decode its instructions. Raises typed errors only."""
@@ -113,7 +119,9 @@ def prepare(
     mapped = memory.extended()
     image_base = load_image(code, mapped)
     block_bytes = hidden_arguments(kernel, grid3, block3, kernarg, dynamic_lds)
-    kernarg_address = mapped.add(" kernarg", np.frombuffer(bytearray(block_bytes + bytes(16)), np.uint8)[: max(len(block_bytes), 1)])
+    kernarg_address = mapped.add(
+        " kernarg", np.frombuffer(bytearray(block_bytes + bytes(16)), np.uint8)[: max(len(block_bytes), 1)]
+    )
     user = _user_sgprs(kernel, mapped, grid3, block3, kernarg_address, block_bytes)
     descriptor = kernel.descriptor
     if descriptor.round_mode_32 or descriptor.round_mode_16_64:
@@ -124,12 +132,27 @@ def prepare(
         entry_pc += 256
     if entry_pc not in program.by_pc:
         raise LaunchError(f"no instruction at the entry {entry_pc:#x}")
-    mode = (descriptor.round_mode_32 | descriptor.round_mode_16_64 << 2 | descriptor.denorm_mode_32 << 4
-            | descriptor.denorm_mode_16_64 << 6 | int(descriptor.dx10_clamp) << 8 | int(descriptor.ieee_mode) << 9)
+    mode = (
+        descriptor.round_mode_32
+        | descriptor.round_mode_16_64 << 2
+        | descriptor.denorm_mode_32 << 4
+        | descriptor.denorm_mode_16_64 << 6
+        | int(descriptor.dx10_clamp) << 8
+        | int(descriptor.ieee_mode) << 9
+    )
     return Launch(
-        code=kernel, program=program, memory=mapped, grid=grid3, block=block3, lds_bytes=lds_bytes,
-        scratch_bytes=kernel.scratch_bytes, waves=-(-threads // WAVE), entry=program.by_pc[entry_pc], image_base=image_base,
-        mode=mode, user_sgprs=user,
+        code=kernel,
+        program=program,
+        memory=mapped,
+        grid=grid3,
+        block=block3,
+        lds_bytes=lds_bytes,
+        scratch_bytes=kernel.scratch_bytes,
+        waves=-(-threads // WAVE),
+        entry=program.by_pc[entry_pc],
+        image_base=image_base,
+        mode=mode,
+        user_sgprs=user,
     )
 
 
@@ -159,8 +182,14 @@ def _extent(what: str, extent: Sequence[int]) -> tuple[int, int, int]:
     return (int(extent[0]), int(extent[1]), int(extent[2]))
 
 
-def _user_sgprs(kernel: CodeObject, memory: Memory, grid: tuple[int, int, int], block: tuple[int, int, int], kernarg: int,
-                kernarg_bytes: bytes) -> list[int]:
+def _user_sgprs(
+    kernel: CodeObject,
+    memory: Memory,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    kernarg: int,
+    kernarg_bytes: bytes,
+) -> list[int]:
     descriptor = kernel.descriptor
     if descriptor.private_segment_buffer or descriptor.flat_scratch_init:
         raise UnmodelledStateError("the kernel asks for a private segment buffer or flat scratch")

@@ -54,6 +54,9 @@ class Table:
             assert name not in self.specs, name
             options.setdefault("unit", self.unit)
             self.specs[name] = Spec(
-                name=name, results=tuple(results.split()), operands=tuple(operands.split()), semantics=semantics,
+                name=name,
+                results=tuple(results.split()),
+                operands=tuple(operands.split()),
+                semantics=semantics,
                 **options,
             )

@@ -14,10 +14,10 @@ from aot.emulator.values import Value, high16, low16, pack32, select
 class MemorySpec:
     """One memory instruction.
 
-    `convert`: how a sub-dword lands: u8 i8 u16 i16 (extended), d16 (low half), d16_hi (high half); empty for whole dwords.
-    `pair`: 0, or the stride in elements of the two offsets of a ds_read2/write2 (1 or 64).
-    `op`, `type`: the atomic function, and the type it works on; `returns`: whether the text has a destination
-    (None: decided by the sc0 modifier).
+    `convert`: how a sub-dword lands: u8 i8 u16 i16 (extended), d16 (low half), d16_hi (high half); empty for whole
+    dwords. `pair`: 0, or the stride in elements of the two offsets of a ds_read2/write2 (1 or 64). `op`, `type`: the
+    atomic function, and the type it works on; `returns`: whether the text has a destination (None: decided by the sc0
+    modifier).
     """
 
     name: str
@@ -45,6 +45,10 @@ def _add(spec: MemorySpec) -> None:
     MEMORY[spec.name] = spec
 
 
+def _swap(_memory: Value, data: Value) -> Value:
+    return data
+
+
 def _inc(memory: Value, data: Value) -> Value:
     return select(memory >= data, memory.ops.const(0, memory.type), memory + 1)
 
@@ -69,19 +73,40 @@ def _packed_bf16(memory: Value, data: Value) -> Value:
 
 # What the cell becomes, from what it holds and what the lane brings.
 ATOMIC: dict[str, Callable[[Value, Value], Value]] = {
-    "swap": lambda m, d: d, "add": lambda m, d: m + d, "sub": lambda m, d: m - d, "rsub": lambda m, d: d - m,
-    "min": lambda m, d: m.min(d), "max": lambda m, d: m.max(d), "and": lambda m, d: m & d, "or": lambda m, d: m | d,
-    "xor": lambda m, d: m ^ d, "inc": _inc, "dec": _dec, "fadd": lambda m, d: m + d, 
+    "swap": _swap,
+    "add": lambda m, d: m + d,
+    "sub": lambda m, d: m - d,
+    "rsub": lambda m, d: d - m,
+    "min": lambda m, d: m.min(d),
+    "max": lambda m, d: m.max(d),
+    "and": lambda m, d: m & d,
+    "or": lambda m, d: m | d,
+    "xor": lambda m, d: m ^ d,
+    "inc": _inc,
+    "dec": _dec,
+    "fadd": lambda m, d: m + d,
     # A comparison, not minNum: a NaN never replaces what is there, and stays if it is there.
-    "fmin": lambda m, d: select(d < m, d, m), "fmax": lambda m, d: select(d > m, d, m),
-    "pk_add_f16": _packed_f16, "pk_add_bf16": _packed_bf16,
+    "fmin": lambda m, d: select(d < m, d, m),
+    "fmax": lambda m, d: select(d > m, d, m),
+    "pk_add_f16": _packed_f16,
+    "pk_add_bf16": _packed_bf16,
 }
 
 _WIDTHS = {"dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx4": 16}
 _INTEGER_ATOMICS = {
-    "swap": ("swap", "u"), "add": ("add", "u"), "sub": ("sub", "u"), "smin": ("min", "i"), "umin": ("min", "u"),
-    "smax": ("max", "i"), "umax": ("max", "u"), "and": ("and", "u"), "or": ("or", "u"), "xor": ("xor", "u"),
-    "inc": ("inc", "u"), "dec": ("dec", "u"), "cmpswap": ("cas", "u"),
+    "swap": ("swap", "u"),
+    "add": ("add", "u"),
+    "sub": ("sub", "u"),
+    "smin": ("min", "i"),
+    "umin": ("min", "u"),
+    "smax": ("max", "i"),
+    "umax": ("max", "u"),
+    "and": ("and", "u"),
+    "or": ("or", "u"),
+    "xor": ("xor", "u"),
+    "inc": ("inc", "u"),
+    "dec": ("dec", "u"),
+    "cmpswap": ("cas", "u"),
 }
 
 
@@ -124,10 +149,16 @@ for _prefix in ("buffer", "global", "flat", "scratch"):
         _atomics(_prefix, _prefix)
 for _suffix, _width in _WIDTHS.items():
     if _suffix != "dwordx2":
-        _add(MemorySpec(f"global_load_lds_{_suffix}", "global", "load_lds", _width,
-                        targets=BOTH if _width == 4 else ONLY_950))
-        _add(MemorySpec(f"buffer_load_lds_{_suffix}", "buffer", "load_lds", _width,
-                        targets=BOTH if _width == 4 else ONLY_950))
+        _add(
+            MemorySpec(
+                f"global_load_lds_{_suffix}", "global", "load_lds", _width, targets=BOTH if _width == 4 else ONLY_950
+            )
+        )
+        _add(
+            MemorySpec(
+                f"buffer_load_lds_{_suffix}", "buffer", "load_lds", _width, targets=BOTH if _width == 4 else ONLY_950
+            )
+        )
 for _suffix, _width in (("ubyte", 1), ("ushort", 2)):
     _add(MemorySpec(f"global_load_lds_{_suffix}", "global", "load_lds", _width, _suffix[0] + str(8 * _width)))
 for _name in ("buffer_wbl2", "buffer_inv", "buffer_wbinvl1", "buffer_wbinvl1_vol", "buffer_invl2"):
@@ -156,9 +187,21 @@ for _width in (1, 2):
     _add(MemorySpec(f"ds_write_b{8 * _width}", "lds", "store", _width, "low"))
     _add(MemorySpec(f"ds_write_b{8 * _width}_d16_hi", "lds", "store", _width, "d16_hi"))
 _DS_INTEGER = {
-    "add_u": ("add", "u"), "sub_u": ("sub", "u"), "rsub_u": ("rsub", "u"), "inc_u": ("inc", "u"), "dec_u": ("dec", "u"),
-    "min_i": ("min", "i"), "max_i": ("max", "i"), "min_u": ("min", "u"), "max_u": ("max", "u"), "and_b": ("and", "u"),
-    "or_b": ("or", "u"), "xor_b": ("xor", "u"), "cmpst_b": ("cas", "u"), "add_f": ("fadd", "f"), "min_f": ("fmin", "f"),
+    "add_u": ("add", "u"),
+    "sub_u": ("sub", "u"),
+    "rsub_u": ("rsub", "u"),
+    "inc_u": ("inc", "u"),
+    "dec_u": ("dec", "u"),
+    "min_i": ("min", "i"),
+    "max_i": ("max", "i"),
+    "min_u": ("min", "u"),
+    "max_u": ("max", "u"),
+    "and_b": ("and", "u"),
+    "or_b": ("or", "u"),
+    "xor_b": ("xor", "u"),
+    "cmpst_b": ("cas", "u"),
+    "add_f": ("fadd", "f"),
+    "min_f": ("fmin", "f"),
     "max_f": ("fmax", "f"),
 }
 for _name, (_op, _sign) in _DS_INTEGER.items():

@@ -2,8 +2,9 @@
 
 For an atom m x n x k with `blocks` independent products on a wave of 64 lanes (l the lane, E = m = n the edge):
 
-    A: row l mod E, k = (l div E mod (64/E/blocks))*per_lane + j; the block is what remains of l div E. B: the same, column.
-    D: for blocks of one: 16x16 row 4*(l div 16)+i; 32x32 row 8*(i div 4) + 4*(l div 32) + (i mod 4); column l mod E.
+    A: row l mod E, k = (l div E mod (64/E/blocks))*per_lane + j; the block is what remains of l div E. B: the same,
+    column. D: for blocks of one: 16x16 row 4*(l div 16)+i; 32x32 row 8*(i div 4) + 4*(l div 32) + (i mod 4); column l
+    mod E.
 
 Accumulation is f32: D = C + sum over k in rising order, one fused multiply-add per k, 16-bit operands exact (denormals
 too). The hardware adds groups of products in another order; the difference is within the error bound of any use.
@@ -82,7 +83,15 @@ for _edge, _ks in ((32, (8, 16)), (16, (16, 32))):
     _add(f"v_mfma_f32_{_edge}x{_edge}x{_ks[1]}_f16", _edge, _edge, _ks[1], "f16", targets=ONLY_950)
     _add(f"v_mfma_f32_{_edge}x{_edge}x{_ks[1]}_bf16", _edge, _edge, _ks[1], "bf16", targets=ONLY_950)
     _add(f"v_mfma_i32_{_edge}x{_edge}x{_ks[1]}_i8", _edge, _edge, _ks[1], "i8", accumulator="i32")
-    _add(f"v_mfma_i32_{_edge}x{_edge}x{2 * _ks[1]}_i8", _edge, _edge, 2 * _ks[1], "i8", accumulator="i32", targets=ONLY_950)
+    _add(
+        f"v_mfma_i32_{_edge}x{_edge}x{2 * _ks[1]}_i8",
+        _edge,
+        _edge,
+        2 * _ks[1],
+        "i8",
+        accumulator="i32",
+        targets=ONLY_950,
+    )
 _add("v_mfma_f32_32x32x2_f32", 32, 32, 2, "f32")
 _add("v_mfma_f32_16x16x4_f32", 16, 16, 4, "f32")
 _add("v_mfma_f32_32x32x1_2b_f32", 32, 32, 1, "f32", blocks=2)

@@ -13,8 +13,18 @@ add = PACKED.add
 
 _BINARY: dict[str, dict[str, Callable[[Value, Value], Value]]] = {
     "f16": {"add": lambda a, b: a + b, "mul": lambda a, b: a * b, "min": n.fmin, "max": n.fmax},
-    "u16": {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "min": lambda a, b: a.min(b), "max": lambda a, b: a.max(b)},
-    "i16": {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "min": lambda a, b: a.min(b), "max": lambda a, b: a.max(b)},
+    "u16": {
+        "add": lambda a, b: a + b,
+        "sub": lambda a, b: a - b,
+        "min": lambda a, b: a.min(b),
+        "max": lambda a, b: a.max(b),
+    },
+    "i16": {
+        "add": lambda a, b: a + b,
+        "sub": lambda a, b: a - b,
+        "min": lambda a, b: a.min(b),
+        "max": lambda a, b: a.max(b),
+    },
     "f32": {"add": lambda a, b: a + b, "mul": lambda a, b: a * b},
 }
 for _t, _functions in _BINARY.items():
@@ -79,4 +89,10 @@ add("v_dot2c_i32_i16", "u32 = u32 u32 @u32", lambda a, b, c: _dot_integers(a, b,
 add("v_dot2_f32_f16", "f32 = u32 u32 f32", lambda a, b, c: _dot2(a, b, c, _f16), unit="valu")
 add("v_dot2c_f32_f16", "f32 = u32 u32 @f32", lambda a, b, c: _dot2(a, b, c, _f16), unit="valu")
 add("v_dot2_f32_bf16", "f32 = u32 u32 f32", lambda a, b, c: _dot2(a, b, c, n.bf16_value), unit="valu", targets=ONLY_950)
-add("v_dot2c_f32_bf16", "f32 = u32 u32 @f32", lambda a, b, c: _dot2(a, b, c, n.bf16_value), unit="valu", targets=ONLY_950)
+add(
+    "v_dot2c_f32_bf16",
+    "f32 = u32 u32 @f32",
+    lambda a, b, c: _dot2(a, b, c, n.bf16_value),
+    unit="valu",
+    targets=ONLY_950,
+)

@@ -47,6 +47,63 @@ def _minus_one(a: Value) -> Value:
     return a.ops.const(-1, "u32")
 
 
+def _flbit_signed(a: Value) -> Value:
+    unsigned = a.type.replace("i", "u")
+    folded = (a ^ (a >> (63 if a.type == "i64" else 31))).cast(unsigned)
+    return select(folded.eq(0), _minus_one(a), folded.clz().to("u32"))
+
+
+def _replicate(a: Value) -> Value:
+    wide = a.to("u64")
+    for shift, mask in (
+        (16, 0x0000FFFF0000FFFF),
+        (8, 0x00FF00FF00FF00FF),
+        (4, 0x0F0F0F0F0F0F0F0F),
+        (2, 0x3333333333333333),
+        (1, 0x5555555555555555),
+    ):
+        wide = (wide | (wide << shift)) & mask
+    return wide | (wide << 1)
+
+
+def _bit(number: Value, like: Value) -> Value:
+    return like.ops.const(1, like.type) << number.to(like.type)
+
+
+def _ones(count: Value) -> Value:
+    return (count.ops.const(1, count.type) << count) - 1
+
+
+def _bfe(a: Value, control: Value, mask: int) -> tuple[Value, Value]:
+    """Offset in the low bits of the control word, width in bits 22:16; a width past the top takes what is there."""
+    unsigned = "u64" if mask == 63 else "u32"
+    offset, width = (control & mask).to(unsigned), ((control >> 16) & 0x7F).to(unsigned).min(mask + 1)
+    low = a.ops.const(-1, unsigned) >> (mask + 1 - width.max(1))
+    field = (a >> offset.cast(a.type)).cast(unsigned) & select(width.eq(0), a.ops.const(0, unsigned), low)
+    if a.type[0] == "i":
+        sign = low ^ (low >> 1)
+        field = select(width.eq(0), field, (field ^ sign) - sign)
+    return field.cast(a.type), field.ne(0)
+
+
+def _quad_mask(a: Value) -> Value:
+    any_of = a | (a >> 1) | (a >> 2) | (a >> 3)
+    result = a.ops.const(0, a.type)
+    for quad in range(16 if a.type == "u64" else 8):
+        result = result | (((any_of >> (4 * quad)) & 1) << quad)
+    return result
+
+
+def _whole_quads(a: Value) -> Value:
+    any_of = (a | (a >> 1) | (a >> 2) | (a >> 3)) & (0x1111111111111111 if a.type == "u64" else 0x11111111)
+    return any_of * 15
+
+
+def _shifted_sum(a: Value, b: Value, shift: int) -> tuple[Value, Value]:
+    wide = (a.to("u64") << shift) + b.to("u64")
+    return wide.to("u32"), (wide >> 32).ne(0)
+
+
 # --- moves ---
 add("s_mov_b32 s_movk_i32", "u32 = u32", lambda a: a)
 add("s_mov_b64", "u64 = u64", lambda a: a)
@@ -80,15 +137,16 @@ for _shift in (1, 2, 3, 4):
     add(f"s_lshl{_shift}_add_u32", "u32 scc = u32 u32", lambda a, b, s=_shift: _shifted_sum(a, b, s))
 
 
-def _shifted_sum(a: Value, b: Value, shift: int) -> tuple[Value, Value]:
-    wide = (a.to("u64") << shift) + b.to("u64")
-    return wide.to("u32"), (wide >> 32).ne(0)
-
-
 # --- logic ---
 _LOGIC: dict[str, Callable[[Value, Value], Value]] = {
-    "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "andn2": lambda a, b: a & ~b,
-    "orn2": lambda a, b: a | ~b, "nand": lambda a, b: ~(a & b), "nor": lambda a, b: ~(a | b), "xnor": lambda a, b: ~(a ^ b),
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "andn2": lambda a, b: a & ~b,
+    "orn2": lambda a, b: a | ~b,
+    "nand": lambda a, b: ~(a & b),
+    "nor": lambda a, b: ~(a | b),
+    "xnor": lambda a, b: ~(a ^ b),
 }
 for _name, _fn in _LOGIC.items():
     for _bits in (32, 64):
@@ -120,65 +178,22 @@ for _bits, _mask in ((32, 31), (64, 63)):
     add(f"s_bfe_i{_bits}", f"{_i} scc = {_i} u32", lambda a, b, m=_mask: _bfe(a, b, m))
     add(f"s_wqm_b{_bits}", f"{_u} scc = {_u}", lambda a: _flagged(_whole_quads(a)))
     add(f"s_quadmask_b{_bits}", f"{_u} scc = {_u}", lambda a: _flagged(_quad_mask(a)))
-add("s_flbit_i32", "u32 = i32", lambda a: _flbit_signed(a))
-add("s_flbit_i32_i64", "u32 = i64", lambda a: _flbit_signed(a))
+add("s_flbit_i32", "u32 = i32", _flbit_signed)
+add("s_flbit_i32_i64", "u32 = i64", _flbit_signed)
 add("s_pack_ll_b32_b16", "u32 = u32 u32", lambda a, b: pack32(a.to("u16"), b.to("u16")))
 add("s_pack_lh_b32_b16", "u32 = u32 u32", lambda a, b: (a & 0xFFFF) | (b & 0xFFFF0000))
 add("s_pack_hh_b32_b16", "u32 = u32 u32", lambda a, b: (a >> 16) | (b & 0xFFFF0000))
-add("s_bitreplicate_b64_b32", "u64 = u32", lambda a: _replicate(a))
-
-
-def _bit(number: Value, like: Value) -> Value:
-    return like.ops.const(1, like.type) << number.to(like.type)
-
-
-def _ones(count: Value) -> Value:
-    return (count.ops.const(1, count.type) << count) - 1
-
-
-def _bfe(a: Value, control: Value, mask: int) -> tuple[Value, Value]:
-    """Offset in the low bits of the control word, width in bits 22:16; a width past the top takes what is there."""
-    unsigned = "u64" if mask == 63 else "u32"
-    offset, width = (control & mask).to(unsigned), ((control >> 16) & 0x7F).to(unsigned).min(mask + 1)
-    low = a.ops.const(-1, unsigned) >> (mask + 1 - width.max(1))
-    field = (a >> offset.cast(a.type)).cast(unsigned) & select(width.eq(0), a.ops.const(0, unsigned), low)
-    if a.type[0] == "i":
-        sign = low ^ (low >> 1)
-        field = select(width.eq(0), field, (field ^ sign) - sign)
-    return field.cast(a.type), field.ne(0)
-
-
-def _flbit_signed(a: Value) -> Value:
-    unsigned = a.type.replace("i", "u")
-    folded = (a ^ (a >> (63 if a.type == "i64" else 31))).cast(unsigned)
-    return select(folded.eq(0), _minus_one(a), folded.clz().to("u32"))
-
-
-def _quad_mask(a: Value) -> Value:
-    any_of = a | (a >> 1) | (a >> 2) | (a >> 3)
-    result = a.ops.const(0, a.type)
-    for quad in range(16 if a.type == "u64" else 8):
-        result = result | (((any_of >> (4 * quad)) & 1) << quad)
-    return result
-
-
-def _whole_quads(a: Value) -> Value:
-    any_of = (a | (a >> 1) | (a >> 2) | (a >> 3)) & (0x1111111111111111 if a.type == "u64" else 0x11111111)
-    return any_of * 15
-
-
-def _replicate(a: Value) -> Value:
-    wide = a.to("u64")
-    for shift, mask in ((16, 0x0000FFFF0000FFFF), (8, 0x00FF00FF00FF00FF), (4, 0x0F0F0F0F0F0F0F0F),
-                        (2, 0x3333333333333333), (1, 0x5555555555555555)):
-        wide = (wide | (wide << shift)) & mask
-    return wide | (wide << 1)
+add("s_bitreplicate_b64_b32", "u64 = u32", _replicate)
 
 
 # --- comparisons ---
 _COMPARE: dict[str, Callable[[Value, Value], Value]] = {
-    "eq": lambda a, b: a.eq(b), "lg": lambda a, b: a.ne(b), "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
-    "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
+    "eq": lambda a, b: a.eq(b),
+    "lg": lambda a, b: a.ne(b),
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
 }
 for _name, _fn in _COMPARE.items():
     for _t in ("i32", "u32"):
@@ -191,8 +206,25 @@ for _name, _fn in _COMPARE.items():
 add("s_getpc_b64", "u64 = pc", lambda pc: pc)
 add("s_memtime s_memrealtime", "u64 = clock", lambda clock: clock)
 for _name in (
-    "s_branch", "s_cbranch_scc0", "s_cbranch_scc1", "s_cbranch_vccz", "s_cbranch_vccnz", "s_cbranch_execz",
-    "s_cbranch_execnz", "s_endpgm", "s_barrier", "s_waitcnt", "s_nop", "s_sleep", "s_setprio", "s_trap",
-    "s_setreg_b32", "s_setreg_imm32_b32", "s_getreg_b32", "s_icache_inv", "s_dcache_inv", "s_dcache_wb",
+    "s_branch",
+    "s_cbranch_scc0",
+    "s_cbranch_scc1",
+    "s_cbranch_vccz",
+    "s_cbranch_vccnz",
+    "s_cbranch_execz",
+    "s_cbranch_execnz",
+    "s_endpgm",
+    "s_barrier",
+    "s_waitcnt",
+    "s_nop",
+    "s_sleep",
+    "s_setprio",
+    "s_trap",
+    "s_setreg_b32",
+    "s_setreg_imm32_b32",
+    "s_getreg_b32",
+    "s_icache_inv",
+    "s_dcache_inv",
+    "s_dcache_wb",
 ):
     add(_name, "", lambda: None, unit="control")

@@ -1,7 +1,7 @@
 """The vector ALU: what VOP1, VOP2, VOP3 and VOPC instructions compute per lane.
 
-Names carry no encoding suffix (_e32, _e64, _dpp, _sdwa): operand selection and modifiers are the same for all and live in
-`lower_valu`.
+Names carry no encoding suffix (_e32, _e64, _dpp, _sdwa): operand selection and modifiers are the same for all and
+live in `lower_valu`.
 """
 
 from __future__ import annotations
@@ -53,45 +53,6 @@ def _borrow_sub(a: Value, b: Value, borrow: Value | None = None) -> tuple[Value,
     return wide.to("u32"), (wide >> 32).ne(0)
 
 
-# --- moves, bits ---
-add("v_mov_b32 v_accvgpr_read_b32 v_accvgpr_write_b32 v_accvgpr_mov_b32", "u32 = u32", lambda a: a)
-add("v_mov_b64", "u64 = u64", lambda a: a)
-add("v_not_b32", "u32 = u32", lambda a: ~a)
-add("v_bfrev_b32", "u32 = u32", lambda a: a.reverse_bits())
-add("v_ffbh_u32", "u32 = u32", lambda a: select(a.eq(0), a.ops.const(-1, "u32"), a.clz()))
-add("v_ffbl_b32", "u32 = u32", lambda a: select(a.eq(0), a.ops.const(-1, "u32"), a.ctz()))
-add("v_ffbh_i32", "u32 = i32", lambda a: _ffbh_signed(a))
-add("v_bcnt_u32_b32", "u32 = u32 u32", lambda a, b: a.popcount() + b)
-add("v_and_b32", "u32 = u32 u32", lambda a, b: a & b)
-add("v_or_b32", "u32 = u32 u32", lambda a, b: a | b)
-add("v_xor_b32", "u32 = u32 u32", lambda a, b: a ^ b)
-add("v_xnor_b32", "u32 = u32 u32", lambda a, b: ~(a ^ b))
-add("v_and_or_b32", "u32 = u32 u32 u32", lambda a, b, c: (a & b) | c)
-add("v_or3_b32", "u32 = u32 u32 u32", lambda a, b, c: a | b | c)
-add("v_bfi_b32", "u32 = u32 u32 u32", lambda a, b, c: (a & b) | (~a & c))
-add("v_bfe_u32", "u32 = u32 u32 u32", lambda a, b, c: (a >> (b & 31)) & _low_ones(c & 31))
-add("v_bfe_i32", "i32 = i32 u32 u32", lambda a, b, c: _bfe_signed(a, b & 31, c & 31))
-add("v_bfm_b32", "u32 = u32 u32", lambda a, b: _low_ones(a & 31) << (b & 31))
-add("v_alignbit_b32", "u32 = u32 u32 u32", lambda a, b, c: (pack64(b, a) >> (c & 31).to("u64")).to("u32"))
-add("v_alignbyte_b32", "u32 = u32 u32 u32", lambda a, b, c: (pack64(b, a) >> ((c & 3) << 3).to("u64")).to("u32"))
-add("v_perm_b32", "u32 = u32 u32 u32", lambda a, b, c: _perm(a, b, c))
-add("v_lshlrev_b32", "u32 = u32 u32", lambda a, b: b << (a & 31))
-add("v_lshrrev_b32", "u32 = u32 u32", lambda a, b: b >> (a & 31))
-add("v_ashrrev_i32", "i32 = i32 i32", lambda a, b: b >> (a & 31))
-add("v_lshl_or_b32", "u32 = u32 u32 u32", lambda a, b, c: (a << (b & 31)) | c)
-add("v_lshlrev_b64", "u64 = u32 u64", lambda a, b: b << (a & 63).to("u64"))
-add("v_lshrrev_b64", "u64 = u32 u64", lambda a, b: b >> (a & 63).to("u64"))
-add("v_ashrrev_i64", "i64 = u32 i64", lambda a, b: b >> (a & 63).to("u64").cast("i64"))
-add("v_cndmask_b32", "u32 = u32 u32 mask", lambda a, b, m: select(m, b, a), modifiers=frozenset({"float_sources"}))
-add("v_mbcnt_lo_u32_b32", "u32 = u32 u32", lambda a, b: (a & a.ops.lane_constants(
-    [(1 << min(lane, 32)) - 1 for lane in range(64)], "u32")).popcount() + b)
-add("v_mbcnt_hi_u32_b32", "u32 = u32 u32", lambda a, b: (a & a.ops.lane_constants(
-    [(1 << max(lane - 32, 0)) - 1 for lane in range(64)], "u32")).popcount() + b)
-add("v_bitop3_b32", "u32 = u32 u32 u32 bitop3", lambda a, b, c, t: _bitop3(a, b, c, t), targets=ONLY_950)
-add("v_bitop3_b16", "u16 = u16 u16 u16 bitop3", lambda a, b, c, t: _bitop3(a, b, c, t), targets=ONLY_950,
-    preserves_high=True)
-
-
 def _low_ones(count: Value) -> Value:
     return (count.ops.const(1, "u32") << count) - 1
 
@@ -134,6 +95,79 @@ def _bitop3(a: Value, b: Value, c: Value, table: int) -> Value:
     return result
 
 
+def _mad64(a: Value, b: Value, c: Value) -> tuple[Value, Value]:
+    product = _wide(a, b)
+    total = product + c
+    if a.type == "u32":
+        return total, total < product
+    overflow = ((product ^ total) & (c ^ total)) < 0
+    # Bit 64 of the exact sum: its sign.
+    return total, (total < 0) ^ overflow
+
+
+def _limited(a: Value, low: float) -> Value:
+    """To [low, 1]; NaN stays."""
+    return select(a > 1.0, a.ops.const(1.0, "f32"), select(a < low, a.ops.const(low, "f32"), a))
+
+
+def _norm_i16(a: Value) -> Value:
+    return (_limited(a, -1.0) * 32767.0).rint().to("i16")
+
+
+def _norm_u16(a: Value) -> Value:
+    return (_limited(a, 0.0) * 65535.0).rint().to("u16")
+
+
+# --- moves, bits ---
+add("v_mov_b32 v_accvgpr_read_b32 v_accvgpr_write_b32 v_accvgpr_mov_b32", "u32 = u32", lambda a: a)
+add("v_mov_b64", "u64 = u64", lambda a: a)
+add("v_not_b32", "u32 = u32", lambda a: ~a)
+add("v_bfrev_b32", "u32 = u32", lambda a: a.reverse_bits())
+add("v_ffbh_u32", "u32 = u32", lambda a: select(a.eq(0), a.ops.const(-1, "u32"), a.clz()))
+add("v_ffbl_b32", "u32 = u32", lambda a: select(a.eq(0), a.ops.const(-1, "u32"), a.ctz()))
+add("v_ffbh_i32", "u32 = i32", _ffbh_signed)
+add("v_bcnt_u32_b32", "u32 = u32 u32", lambda a, b: a.popcount() + b)
+add("v_and_b32", "u32 = u32 u32", lambda a, b: a & b)
+add("v_or_b32", "u32 = u32 u32", lambda a, b: a | b)
+add("v_xor_b32", "u32 = u32 u32", lambda a, b: a ^ b)
+add("v_xnor_b32", "u32 = u32 u32", lambda a, b: ~(a ^ b))
+add("v_and_or_b32", "u32 = u32 u32 u32", lambda a, b, c: (a & b) | c)
+add("v_or3_b32", "u32 = u32 u32 u32", lambda a, b, c: a | b | c)
+add("v_bfi_b32", "u32 = u32 u32 u32", lambda a, b, c: (a & b) | (~a & c))
+add("v_bfe_u32", "u32 = u32 u32 u32", lambda a, b, c: (a >> (b & 31)) & _low_ones(c & 31))
+add("v_bfe_i32", "i32 = i32 u32 u32", lambda a, b, c: _bfe_signed(a, b & 31, c & 31))
+add("v_bfm_b32", "u32 = u32 u32", lambda a, b: _low_ones(a & 31) << (b & 31))
+add("v_alignbit_b32", "u32 = u32 u32 u32", lambda a, b, c: (pack64(b, a) >> (c & 31).to("u64")).to("u32"))
+add("v_alignbyte_b32", "u32 = u32 u32 u32", lambda a, b, c: (pack64(b, a) >> ((c & 3) << 3).to("u64")).to("u32"))
+add("v_perm_b32", "u32 = u32 u32 u32", _perm)
+add("v_lshlrev_b32", "u32 = u32 u32", lambda a, b: b << (a & 31))
+add("v_lshrrev_b32", "u32 = u32 u32", lambda a, b: b >> (a & 31))
+add("v_ashrrev_i32", "i32 = i32 i32", lambda a, b: b >> (a & 31))
+add("v_lshl_or_b32", "u32 = u32 u32 u32", lambda a, b, c: (a << (b & 31)) | c)
+add("v_lshlrev_b64", "u64 = u32 u64", lambda a, b: b << (a & 63).to("u64"))
+add("v_lshrrev_b64", "u64 = u32 u64", lambda a, b: b >> (a & 63).to("u64"))
+add("v_ashrrev_i64", "i64 = u32 i64", lambda a, b: b >> (a & 63).to("u64").cast("i64"))
+add("v_cndmask_b32", "u32 = u32 u32 mask", lambda a, b, m: select(m, b, a), modifiers=frozenset({"float_sources"}))
+add(
+    "v_mbcnt_lo_u32_b32",
+    "u32 = u32 u32",
+    lambda a, b: (a & a.ops.lane_constants([(1 << min(lane, 32)) - 1 for lane in range(64)], "u32")).popcount() + b,
+)
+add(
+    "v_mbcnt_hi_u32_b32",
+    "u32 = u32 u32",
+    lambda a, b: (a & a.ops.lane_constants([(1 << max(lane - 32, 0)) - 1 for lane in range(64)], "u32")).popcount() + b,
+)
+add("v_bitop3_b32", "u32 = u32 u32 u32 bitop3", _bitop3, targets=ONLY_950)
+add(
+    "v_bitop3_b16",
+    "u16 = u16 u16 u16 bitop3",
+    _bitop3,
+    targets=ONLY_950,
+    preserves_high=True,
+)
+
+
 # --- 32-bit integers ---
 add("v_add_u32", "u32 = u32 u32", lambda a, b: a + b)
 add("v_sub_u32", "u32 = u32 u32", lambda a, b: a - b)
@@ -160,8 +194,8 @@ add("v_mul_hi_u32_u24", "u32 = u32 u32", lambda a, b: _high(_u24(a), _u24(b)))
 add("v_mul_hi_i32_i24", "i32 = i32 i32", lambda a, b: _high(_i24(a), _i24(b)))
 add("v_mad_u32_u24", "u32 = u32 u32 u32", lambda a, b, c: _u24(a) * _u24(b) + c)
 add("v_mad_i32_i24", "i32 = i32 i32 i32", lambda a, b, c: _i24(a) * _i24(b) + c)
-add("v_mad_u64_u32", "u64 mask = u32 u32 u64", lambda a, b, c: _mad64(a, b, c))
-add("v_mad_i64_i32", "i64 mask = i32 i32 i64", lambda a, b, c: _mad64(a, b, c))
+add("v_mad_u64_u32", "u64 mask = u32 u32 u64", _mad64)
+add("v_mad_i64_i32", "i64 mask = i32 i32 i64", _mad64)
 add("v_mad_u32_u16", "u32 = u16 u16 u32", lambda a, b, c: a.to("u32") * b.to("u32") + c)
 add("v_mad_i32_i16", "i32 = i16 i16 i32", lambda a, b, c: a.to("i32") * b.to("i32") + c)
 add("v_sad_u32", "u32 = u32 u32 u32", lambda a, b, c: a.max(b) - a.min(b) + c)
@@ -175,33 +209,31 @@ for _t in ("u32", "i32", "u16", "i16"):
     add(f"v_med3_{_t}", f"{_t} = {_t} {_t} {_t}", lambda a, b, c: a.min(b).max(a.max(b).min(c)), **_o)
 
 
-def _mad64(a: Value, b: Value, c: Value) -> tuple[Value, Value]:
-    product = _wide(a, b)
-    total = product + c
-    if a.type == "u32":
-        return total, total < product
-    overflow = ((product ^ total) & (c ^ total)) < 0
-    # Bit 64 of the exact sum: its sign.
-    return total, (total < 0) ^ overflow
-
-
 # --- 16-bit integers ---
 for _name, _fn in {
-    "v_add_u16": lambda a, b: a + b, "v_sub_u16": lambda a, b: a - b, "v_subrev_u16": lambda a, b: b - a,
-    "v_mul_lo_u16": lambda a, b: a * b, "v_min_u16": lambda a, b: a.min(b), "v_max_u16": lambda a, b: a.max(b),
-    "v_lshlrev_b16": lambda a, b: b << (a & 15), "v_lshrrev_b16": lambda a, b: b >> (a & 15),
+    "v_add_u16": lambda a, b: a + b,
+    "v_sub_u16": lambda a, b: a - b,
+    "v_subrev_u16": lambda a, b: b - a,
+    "v_mul_lo_u16": lambda a, b: a * b,
+    "v_min_u16": lambda a, b: a.min(b),
+    "v_max_u16": lambda a, b: a.max(b),
+    "v_lshlrev_b16": lambda a, b: b << (a & 15),
+    "v_lshrrev_b16": lambda a, b: b >> (a & 15),
 }.items():
     add(_name, "u16 = u16 u16", _fn)
 for _name, _fn in {
-    "v_min_i16": lambda a, b: a.min(b), "v_max_i16": lambda a, b: a.max(b), "v_ashrrev_i16": lambda a, b: b >> (a & 15),
-    "v_add_i16": lambda a, b: a + b, "v_sub_i16": lambda a, b: a - b,
+    "v_min_i16": lambda a, b: a.min(b),
+    "v_max_i16": lambda a, b: a.max(b),
+    "v_ashrrev_i16": lambda a, b: b >> (a & 15),
+    "v_add_i16": lambda a, b: a + b,
+    "v_sub_i16": lambda a, b: a - b,
 }.items():
     add(_name, "i16 = i16 i16", _fn)
 add("v_mad_u16", "u16 = u16 u16 u16", lambda a, b, c: a * b + c, preserves_high=True)
 add("v_mad_i16", "i16 = i16 i16 i16", lambda a, b, c: a * b + c, preserves_high=True)
 add("v_mad_legacy_u16", "u16 = u16 u16 u16", lambda a, b, c: a * b + c)
 add("v_mad_legacy_i16", "i16 = i16 i16 i16", lambda a, b, c: a * b + c)
-add("v_pack_b32_f16", "u32 = f16 f16", lambda a, b: pack32(a, b))
+add("v_pack_b32_f16", "u32 = f16 f16", pack32)
 
 # --- floats ---
 for _t in ("f16", "f32"):
@@ -225,7 +257,7 @@ add("v_max_f64", "f64 = f64 f64", n.fmax)
 add("v_fma_f64", "f64 = f64 f64 f64", fma)
 add("v_fmac_f64", "f64 = f64 f64 @f64", fma)
 add("v_mul_legacy_f32", "f32 = f32 f32", lambda a, b: select(a.eq(0.0) | b.eq(0.0), a.ops.const(0.0, "f32"), a * b))
-add("v_fmamk_f32 v_madmk_f32", "f32 = f32 f32 f32", lambda a, k, b: fma(a, k, b))
+add("v_fmamk_f32 v_madmk_f32", "f32 = f32 f32 f32", fma)
 add("v_fmaak_f32 v_madak_f32", "f32 = f32 f32 f32", fma)
 add("v_minimum3_f32", "f32 = f32 f32 f32", lambda a, b, c: n.minimum(n.minimum(a, b), c), targets=ONLY_950)
 add("v_maximum3_f32", "f32 = f32 f32 f32", lambda a, b, c: n.maximum(n.maximum(a, b), c), targets=ONLY_950)
@@ -279,25 +311,21 @@ add("v_cvt_pkrtz_f16_f32", "u32 = f32 f32", lambda a, b: pack32(n.f16_toward_zer
 add("v_cvt_pk_f16_f32", "u32 = f32 f32", lambda a, b: pack32(a.to("f16"), b.to("f16")), targets=ONLY_950)
 add("v_cvt_pk_bf16_f32", "u32 = f32 f32", lambda a, b: pack32(n.bf16_bits(a), n.bf16_bits(b)), targets=ONLY_950)
 add("v_cvt_pk_u16_u32", "u32 = u32 u32", lambda a, b: pack32(a.min(0xFFFF).to("u16"), b.min(0xFFFF).to("u16")))
-add("v_cvt_pk_i16_i32", "u32 = i32 i32", lambda a, b: pack32(
-    n.saturate(a, -0x8000, 0x7FFF).to("i16"), n.saturate(b, -0x8000, 0x7FFF).to("i16")))
+add(
+    "v_cvt_pk_i16_i32",
+    "u32 = i32 i32",
+    lambda a, b: pack32(n.saturate(a, -0x8000, 0x7FFF).to("i16"), n.saturate(b, -0x8000, 0x7FFF).to("i16")),
+)
 add("v_cvt_pknorm_i16_f32", "u32 = f32 f32", lambda a, b: pack32(_norm_i16(a), _norm_i16(b)))
 add("v_cvt_pknorm_u16_f32", "u32 = f32 f32", lambda a, b: pack32(_norm_u16(a), _norm_u16(b)))
-add("v_sat_pk_u8_i16", "u16 = u32", lambda a: n.saturate(low16(a).cast("i16"), 0, 255).cast("u16")
-    | (n.saturate(high16(a).cast("i16"), 0, 255).cast("u16") << 8))
-
-
-def _limited(a: Value, low: float) -> Value:
-    """To [low, 1]; NaN stays."""
-    return select(a > 1.0, a.ops.const(1.0, "f32"), select(a < low, a.ops.const(low, "f32"), a))
-
-
-def _norm_i16(a: Value) -> Value:
-    return (_limited(a, -1.0) * 32767.0).rint().to("i16")
-
-
-def _norm_u16(a: Value) -> Value:
-    return (_limited(a, 0.0) * 65535.0).rint().to("u16")
+add(
+    "v_sat_pk_u8_i16",
+    "u16 = u32",
+    lambda a: (
+        n.saturate(low16(a).cast("i16"), 0, 255).cast("u16")
+        | (n.saturate(high16(a).cast("i16"), 0, 255).cast("u16") << 8)
+    ),
+)
 
 
 # --- division helpers ---
@@ -360,17 +388,43 @@ for _t in ("f32", "f64"):
 for _t in ("f16", "f32", "f64"):
     add(f"v_div_fixup_{_t}", f"{_t} = {_t} {_t} {_t}", _div_fixup, preserves_high=_t == "f16")
 
+
 # --- comparisons ---
+def _never(a: Value, b: Value) -> Value:
+    return a.bits().ne(a.bits()) & b.bits().ne(b.bits())
+
+
+def _always(a: Value, b: Value) -> Value:
+    return ~_never(a, b)
+
+
 _FLOAT_COMPARE: dict[str, Callable[[Value, Value], Value]] = {
-    "lt": lambda a, b: a < b, "eq": lambda a, b: a.eq(b), "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
-    "lg": lambda a, b: (a < b) | (a > b), "ge": lambda a, b: a >= b, "o": lambda a, b: ~(a.is_nan() | b.is_nan()),
-    "u": lambda a, b: a.is_nan() | b.is_nan(), "nge": lambda a, b: ~(a >= b), "nlg": lambda a, b: ~((a < b) | (a > b)),
-    "ngt": lambda a, b: ~(a > b), "nle": lambda a, b: ~(a <= b), "neq": lambda a, b: a.ne(b), "nlt": lambda a, b: ~(a < b),
-    "f": lambda a, b: a.ne(a) & ~a.ne(a), "tru": lambda a, b: a.ne(a) | ~a.ne(a),
+    "lt": lambda a, b: a < b,
+    "eq": lambda a, b: a.eq(b),
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "lg": lambda a, b: (a < b) | (a > b),
+    "ge": lambda a, b: a >= b,
+    "o": lambda a, b: ~(a.is_nan() | b.is_nan()),
+    "u": lambda a, b: a.is_nan() | b.is_nan(),
+    "nge": lambda a, b: ~(a >= b),
+    "nlg": lambda a, b: ~((a < b) | (a > b)),
+    "ngt": lambda a, b: ~(a > b),
+    "nle": lambda a, b: ~(a <= b),
+    "neq": lambda a, b: a.ne(b),
+    "nlt": lambda a, b: ~(a < b),
+    "f": _never,
+    "tru": _always,
 }
 _INT_COMPARE: dict[str, Callable[[Value, Value], Value]] = {
-    "lt": lambda a, b: a < b, "eq": lambda a, b: a.eq(b), "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
-    "ne": lambda a, b: a.ne(b), "ge": lambda a, b: a >= b, "f": lambda a, b: a.ne(a), "t": lambda a, b: a.eq(a),
+    "lt": lambda a, b: a < b,
+    "eq": lambda a, b: a.eq(b),
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ne": lambda a, b: a.ne(b),
+    "ge": lambda a, b: a >= b,
+    "f": _never,
+    "t": _always,
 }
 
 
@@ -402,4 +456,3 @@ for _x in ("", "x"):
     for _t in ("u16", "i16", "u32", "i32", "u64", "i64"):
         for _name, _fn in _INT_COMPARE.items():
             add(f"v_cmp{_x}_{_name}_{_t}", f"mask = {_t} {_t}", _fn, unit=_u)
-

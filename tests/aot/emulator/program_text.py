@@ -71,8 +71,8 @@ PROLOGUE = """
 
 
 def program(body: str, arch: str = "gfx950", lds: int = 1024, scratch: int = 0) -> bytes:
-    """A code object of kernel `k` with the prologue, the body and s_endpgm."""
-    text = PROLOGUE + body + "\n  s_endpgm\n"
+    """Kernel `k`: the prologue, the body (instructions on lines or between semicolons) and s_endpgm."""
+    text = PROLOGUE + body.replace(";", "\n") + "\n  s_endpgm\n"
     return assemble(arch, _TEMPLATE.format(arch=arch, body=text, lds=lds, scratch=scratch, private=int(scratch > 0)))
 
 

@@ -1,4 +1,5 @@
-"""The exact rules of raw buffers and of direct loads, against statements in numpy, on both engines and architectures."""
+"""The exact rules of raw buffers and of direct loads, against statements in numpy, on both engines and
+architectures."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ WIDTHS = {"ubyte": 1, "ushort": 2, "dword": 4, "dwordx2": 8, "dwordx3": 12, "dwo
 @pytest.mark.parametrize("suffix", WIDTHS)
 @pytest.mark.parametrize(("records", "soffset"), [(203, 0), (204, 8), (64, 16), (4, 8), (0, 0)])
 def test_loads_are_checked_per_dword(suffix: str, records: int, soffset: int, engine: str) -> None:
-    """Lane l loads at 4*l+inst: each dword is there if it ends at or before records - soffset, else 0; the address moves by soffset."""
+    """Lane l loads at 4*l+inst: each dword is there if it ends at or before records - soffset, else 0; the address
+    moves by soffset."""
     width, inst = WIDTHS[suffix], 4
     words = max(1, width // 4)
     registers = "v6" if words == 1 else f"v[6:{5 + words}]"
@@ -51,7 +53,8 @@ def test_stores_out_of_range_are_dropped(suffix: str, engine: str) -> None:
     words = max(1, width // 4)
     registers = "v6" if words == 1 else f"v[6:{5 + words}]"
     moves = "".join(f"v_add_u32_e32 v{6 + i}, {i}, v1\n" for i in range(words))
-    body = f"v_lshlrev_b32_e32 v2, 4, v0\ns_movk_i32 s10, 513\n{moves}buffer_store_{suffix} {registers}, v2, s[8:11], 0 offen\n"
+    body = f"v_lshlrev_b32_e32 v2, 4, v0; s_movk_i32 s10, 513\n{moves}"
+    body += f"buffer_store_{suffix} {registers}, v2, s[8:11], 0 offen"
     data = np.full(1024 + 16, 0xEE, np.uint8)
     assert not run_program(program(body), data, engine=engine).faults
     want = np.full_like(data, 0xEE)
@@ -83,9 +86,12 @@ def test_offset_does_not_wrap(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(("arch", "suffix", "dwords"), [("gfx942", "dword", 1), ("gfx950", "dwordx3", 3), ("gfx950", "dwordx4", 4)])
+@pytest.mark.parametrize(
+    ("arch", "suffix", "dwords"), [("gfx942", "dword", 1), ("gfx950", "dwordx3", 3), ("gfx950", "dwordx4", 4)]
+)
 def test_direct_loads_land_by_lane(arch: str, suffix: str, dwords: int, engine: str) -> None:
-    """Lane l's bytes go to M0 + instruction offset + l*bytes; lanes out of range give zeros, inactive lanes write nothing."""
+    """Lane l's bytes go to M0 + instruction offset + l*bytes; lanes out of range give zeros, inactive lanes write
+    nothing."""
     size = 4 * dwords
     body = f"""
     v_mul_u32_u24_e32 v2, {size}, v0
@@ -142,5 +148,7 @@ def test_engines_agree_in_every_lane_order() -> None:
             data = np.zeros(3 * 256, np.uint32)
             report = run_program(program(body), data, threads=256, groups=3, seed=seed, engine=engine)
             assert not report.faults
-            results.append((data.tobytes(), tuple(sorted(report.instructions.items())), tuple(sorted(report.executed.items()))))
+            results.append(
+                (data.tobytes(), tuple(sorted(report.instructions.items())), tuple(sorted(report.executed.items())))
+            )
     assert len(set(results)) == 1

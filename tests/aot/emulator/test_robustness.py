@@ -49,8 +49,16 @@ def test_wrong_symbol_target_and_extent() -> None:
     code = program("v_mov_b32_e32 v5, 0\n")
     with pytest.raises(LaunchError, match="not 'other'"):
         run(code, "other", grid=(1, 1, 1), block=(64, 1, 1), kernarg=bytes(16), memory=Memory())
-    for bad in ({"target": "gfx942"}, {"block": (2048, 1, 1)}, {"block": (0, 1, 1)}, {"kernarg": bytes(8)}, {"kernarg": bytes(64)},
-                {"dynamic_lds": 1 << 20}, {"grid": (1, 1)}, {"grid": (-1, 1, 1)}):
+    for bad in (
+        {"target": "gfx942"},
+        {"block": (2048, 1, 1)},
+        {"block": (0, 1, 1)},
+        {"kernarg": bytes(8)},
+        {"kernarg": bytes(64)},
+        {"dynamic_lds": 1 << 20},
+        {"grid": (1, 1)},
+        {"grid": (-1, 1, 1)},
+    ):
         with pytest.raises(LaunchError):
             _launch(code, **bad)
     with pytest.raises(UnknownValueError):
@@ -69,21 +77,37 @@ def test_endless_loop_ends_with_the_budget(engine: str) -> None:
 def test_running_off_the_code_is_a_trap(engine: str) -> None:
     """Code that ends without s_endpgm is a fault, not a crash."""
     code = program("s_branch .Lpast\n s_endpgm\n.Lpast:\n v_mov_b32_e32 v5, 0\n").replace(
-        bytes.fromhex("000081bf"), bytes.fromhex("000080bf"))
+        bytes.fromhex("000081bf"), bytes.fromhex("000080bf")
+    )
     report = run_program(code, np.zeros(64, np.uint32), engine=engine)
     assert [fault.kind for fault in report.faults] == ["trap"]
 
 
 UNKNOWN = [
-    ("v_frobnicate_b32", "v0, v1"), ("v_add_u32_e32", "v0, v1"), ("v_add_u32_e64", "v0, v1, v2 mul:3"),
-    ("v_add_u32_e64", "v0, v1, v2 op_sel_hi:[0,0]"), ("v_add_f32_e64", "v0, v1, v2 frob"), ("v_mov_b32_e32", "v0, q1"),
-    ("v_mov_b32_e32", "s0, v1"), ("v_mov_b32_e32", "v0, v[1:2]"), ("s_add_u32", "s0, s1, v2"), ("s_waitcnt", "bananacnt(0)"),
-    ("v_add_u32_e64", "v0, -v1, v2"), ("v_mfma_f32_32x32x8_f16", "v[0:15], v[16:17], v[18:19], v[0:15] cbsz:1"),
-    ("v_mfma_f32_32x32x8_f16", "v[0:14], v[16:17], v[18:19], v[0:15]"), ("buffer_load_dword", "v0, v1, s[0:3], 0 idxen"),
-    ("buffer_load_dword", "v0, v1, s[0:3], 0 offen glc"), ("buffer_load_dwordx2", "v1, s[0:3], 0 offen lds"),
-    ("ds_read_b32", "v0, v1 gds"), ("ds_read2_b32", "v[0:1], v2 offset:4"), ("global_load_dword", "v0, v1, off"),
-    ("v_mov_b32_dpp", "v0, v1 row_frob:1 row_mask:0xf bank_mask:0xf"), ("s_getreg_b32", "s0, 5"),
-    ("v_mul_lo_u32", "v0, v1, v2 clamp"), ("v_pk_fma_f32", "v[0:1], v[2:3], v[4:5], 1.0"), ("ds_swizzle_b32", "v0, v1 offset:swizzle(FFT,31)"),
+    ("v_frobnicate_b32", "v0, v1"),
+    ("v_add_u32_e32", "v0, v1"),
+    ("v_add_u32_e64", "v0, v1, v2 mul:3"),
+    ("v_add_u32_e64", "v0, v1, v2 op_sel_hi:[0,0]"),
+    ("v_add_f32_e64", "v0, v1, v2 frob"),
+    ("v_mov_b32_e32", "v0, q1"),
+    ("v_mov_b32_e32", "s0, v1"),
+    ("v_mov_b32_e32", "v0, v[1:2]"),
+    ("s_add_u32", "s0, s1, v2"),
+    ("s_waitcnt", "bananacnt(0)"),
+    ("v_add_u32_e64", "v0, -v1, v2"),
+    ("v_mfma_f32_32x32x8_f16", "v[0:15], v[16:17], v[18:19], v[0:15] cbsz:1"),
+    ("v_mfma_f32_32x32x8_f16", "v[0:14], v[16:17], v[18:19], v[0:15]"),
+    ("buffer_load_dword", "v0, v1, s[0:3], 0 idxen"),
+    ("buffer_load_dword", "v0, v1, s[0:3], 0 offen glc"),
+    ("buffer_load_dwordx2", "v1, s[0:3], 0 offen lds"),
+    ("ds_read_b32", "v0, v1 gds"),
+    ("ds_read2_b32", "v[0:1], v2 offset:4"),
+    ("global_load_dword", "v0, v1, off"),
+    ("v_mov_b32_dpp", "v0, v1 row_frob:1 row_mask:0xf bank_mask:0xf"),
+    ("s_getreg_b32", "s0, 5"),
+    ("v_mul_lo_u32", "v0, v1, v2 clamp"),
+    ("v_pk_fma_f32", "v[0:1], v[2:3], v[4:5], 1.0"),
+    ("ds_swizzle_b32", "v0, v1 offset:swizzle(FFT,31)"),
 ]
 
 
@@ -97,9 +121,13 @@ def test_unknown_forms_are_refused(mnemonic: str, operands: str) -> None:
 
 
 ONLY_GFX950 = [
-    ("buffer_atomic_pk_add_bf16", "v0, v1, s[0:3], 0 offen"), ("v_mfma_f32_32x32x16_bf16", "v[0:15], v[16:19], v[20:23], v[0:15]"),
-    ("v_cvt_pk_bf16_f32", "v0, v1, v2"), ("ds_read_b64_tr_b16", "v[0:1], v2"), ("v_permlane32_swap_b32_e32", "v0, v1"),
-    ("buffer_load_dwordx4", "v1, s[0:3], 0 offen lds"), ("global_load_lds_dwordx4", "v[0:1], off"),
+    ("buffer_atomic_pk_add_bf16", "v0, v1, s[0:3], 0 offen"),
+    ("v_mfma_f32_32x32x16_bf16", "v[0:15], v[16:19], v[20:23], v[0:15]"),
+    ("v_cvt_pk_bf16_f32", "v0, v1, v2"),
+    ("ds_read_b64_tr_b16", "v[0:1], v2"),
+    ("v_permlane32_swap_b32_e32", "v0, v1"),
+    ("buffer_load_dwordx4", "v1, s[0:3], 0 offen lds"),
+    ("global_load_lds_dwordx4", "v[0:1], off"),
     ("v_bitop3_b32", "v0, v1, v2, v3 bitop3:0x78"),
 ]
 

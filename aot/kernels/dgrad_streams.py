@@ -237,12 +237,12 @@ class CountedTaps:
         last_h, last_w = b.sub(args["p_Ho"], 1), b.sub(args["p_Wo"], 1)
 
         def a_offset(entry: Entry) -> Value:
-            # A coordinate below zero or beyond the last sets a sign bit. Conditions would take two scalar registers a
-            # chunk, more than there are.
+            # A coordinate below zero or beyond the last sets a sign bit, which replaces that of the offset: the group's
+            # scalar cannot wrap it. Conditions would take two scalar registers a chunk, more than there are.
             start, h, w = entry
             h, w = b.add(h, y), b.add(w, x)
             outside = b.or_(b.or_(h, b.sub(last_h, h)), b.or_(w, b.sub(last_w, w)))
-            return b.or_(b.and_(outside, OUT_OF_BOUNDS), b.add(start, tap_bytes))
+            return b.or_(b.and_(outside, OUT_OF_BOUNDS), b.and_(b.add(start, tap_bytes), OUT_OF_BOUNDS - 1))
 
         def b_offset(entry: Entry) -> Value:
             assert entry[0].const is not None

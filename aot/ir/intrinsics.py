@@ -149,6 +149,12 @@ def sched_group_barrier(b: Builder, mask: int, count: int, group: int = 0) -> No
     b.line(f"call void @{_PREFIX}sched.group.barrier(i32 {mask}, i32 {count}, i32 {group})")
 
 
+def sched_barrier(b: Builder) -> None:
+    """Nothing is scheduled across this point."""
+    b.declare(_PREFIX + "sched.barrier", VOID, "i32 immarg")
+    b.line(f"call void @{_PREFIX}sched.barrier(i32 0)")
+
+
 def set_priority(b: Builder, priority: int) -> None:
     """Issue priority of this wave, 0 to 3."""
     b.declare(_PREFIX + "s.setprio", VOID, "i16 immarg")

@@ -41,7 +41,8 @@ def family_candidates(arch: str, dtype: str, family: Family, axes: FamilyAxes) -
     if dtype not in DTYPES:
         raise UnknownValueError("dtype", dtype, DTYPES)
     if family.name == "reduce":
-        return IdentityTable.from_identities([reduce_identity(arch, dtype, int(r)) for r in axes["ws_replicas"]])
+        replicas = [reduce_identity(arch, dtype, int(count)) for count in axes["ws_replicas"]]
+        return IdentityTable.from_identities([*replicas, fix_up_identity(arch, dtype)])
     tiles = geometries(gpu, dtype, axes)
     inner = _inner_rows({name: values for name, values in axes.items() if name not in GEOMETRY_AXES})
     geometry_count, inner_count = len(tiles["tile_m"]), len(inner["epilogue"])
@@ -75,6 +76,11 @@ def family_candidates(arch: str, dtype: str, family: Family, axes: FamilyAxes) -
 def reduce_identity(arch: str, dtype: str, replicas: int) -> Identity:
     """The second stage of every two-stage kernel with this dW and this many replicas."""
     return Identity(arch, "wgrad", REDUCE, dtype, dtype, dtype, wave_size=target(arch).wave_size, ws_replicas=replicas)
+
+
+def fix_up_identity(arch: str, dtype: str) -> Identity:
+    """The second step of every stream-K kernel with this dW."""
+    return Identity(arch, "wgrad", REDUCE, dtype, dtype, dtype, wave_size=target(arch).wave_size, stream_k=True)
 
 
 def geometries(gpu: Target, dtype: str, axes: FamilyAxes) -> dict[str, Column]:
@@ -174,6 +180,10 @@ def _two_stage_columns(gpu: Target, dtype: str, rows: _Rows) -> dict[str, Column
     return _atomic_columns(gpu, dtype, rows) | {"two_stage": True}
 
 
+def _stream_k_columns(gpu: Target, dtype: str, rows: _Rows) -> dict[str, ColumnSource]:
+    return _nonsplit_columns(gpu, dtype, rows) | {"stream_k": True, "prefetch_addr": False}
+
+
 def _merged_columns(gpu: Target, dtype: str, rows: _Rows) -> dict[str, ColumnSource]:
     # The channels of merged groups stand side by side, so the merge degree is the run that a load may span.
     merged = np.minimum(rows["group_merge"], 8)
@@ -191,7 +201,7 @@ def _wgrad_columns(gpu: Target, dtype: str, rows: _Rows, vec_a: Column, vec_b: C
         for free, vec in (("tile_m", vec_a), ("tile_n", vec_b))
     ]
     prefetch = policies.default_prefetch_addr(
-        accumulators=rows.accumulators(gpu), chunks_a=chunks[0], chunks_b=chunks[1]
+        accumulators=rows.accumulators(gpu), threads=threads, chunks_a=chunks[0], chunks_b=chunks[1]
     )
     return {
         "lds_k_outer": k_outer,
@@ -244,6 +254,7 @@ _FAMILY_COLUMNS = {
     "atomic": _atomic_columns,
     "two_stage": _two_stage_columns,
     "merged": _merged_columns,
+    "stream_k": _stream_k_columns,
 }
 assert {*_FAMILY_COLUMNS, "reduce"} == set(FAMILIES)
 

@@ -39,7 +39,8 @@ FAMILIES: dict[str, Family] = {
         Family("atomic", "wgrad", "backward weights split over K at a run-time degree, summed by atomics"),
         Family("two_stage", "wgrad", "backward weights split over K into f32 replicas, reduced by a second kernel"),
         Family("merged", "wgrad", "depthwise backward weights, several groups per workgroup, two-stage"),
-        Family("reduce", "wgrad", "second stage of two-stage backward weights: folds the replicas into dW"),
+        Family("stream_k", "wgrad", "backward weights whose K tiles persistent workgroups share evenly"),
+        Family("reduce", "wgrad", "second steps of backward weights: fold replicas, or add up stream-K parts"),
     )
 }
 
@@ -54,7 +55,7 @@ def select(directions: Iterable[str] | None = None, names: Iterable[str] | None 
 def with_helpers(families: Sequence[Family]) -> tuple[Family, ...]:
     """These families, and those whose kernels their plans need."""
     chosen = {family.name for family in families}
-    if chosen & {"two_stage", "merged"}:
+    if chosen & {"two_stage", "merged", "stream_k"}:
         chosen.add("reduce")
     return tuple(family for family in FAMILIES.values() if family.name in chosen)
 
@@ -77,6 +78,7 @@ def family_codes(table: IdentityTable) -> npt.NDArray[np.int8]:
         "implicit_gemm": table.equals("direction", "fwd"),
         "merged": wgrad & (table.columns["group_merge"] > 1),
         "two_stage": two_stage,
+        "stream_k": wgrad & table.columns["stream_k"],
         "atomic": wgrad & split,
         "nonsplit": wgrad,
         "stride1": stride1,

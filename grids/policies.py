@@ -15,6 +15,8 @@ from grids.targets import Target
 MAX_CARRIED_OFFSETS = 16
 #: Above this many accumulators per lane, extra loop state spills.
 MAX_ACCUMULATORS_WITH_STATE = 128
+#: Threads of a workgroup up to which a thread may have all registers of its lane.
+FULL_REGISTERS_THREADS = 256
 
 
 def k_outer_possible(target: Target, dtype: str, edge: IntT) -> Any:
@@ -32,9 +34,13 @@ def default_lds_k_outer(
     return possible & (vec_b > 1) & (wavelet == 0)
 
 
-def default_prefetch_addr(*, accumulators: IntT, chunks_a: IntT, chunks_b: IntT) -> Any:
-    """Whether wgrad computes the next tile's addresses under the current loads: when the offsets fit in registers."""
-    return (accumulators <= MAX_ACCUMULATORS_WITH_STATE) & (chunks_a + chunks_b <= MAX_CARRIED_OFFSETS)
+def default_prefetch_addr(*, accumulators: IntT, threads: IntT, chunks_a: IntT, chunks_b: IntT) -> Any:
+    """Whether wgrad computes the next tile's addresses under the current loads: when the offsets fit in registers.
+
+    A workgroup of more than 256 threads leaves each of them a share of the registers only.
+    """
+    shares = (threads + FULL_REGISTERS_THREADS - 1) // FULL_REGISTERS_THREADS
+    return (accumulators * shares <= MAX_ACCUMULATORS_WITH_STATE) & (chunks_a + chunks_b <= MAX_CARRIED_OFFSETS)
 
 
 def default_uniform_k_decode(*, accumulators: IntT) -> Any:

@@ -16,8 +16,10 @@ import numpy.typing as npt
 from cache_schema.identity import REDUCE
 from cache_schema.problem import ConvProblem
 from cache_schema.table import IdentityTable, is_constant
-from grids.geometry import MAX_GRID, ceil_div, gemm_extents
+from grids import stream_k
+from grids.geometry import MAX_GRID, accumulators_per_lane, ceil_div, gemm_extents
 from grids.split_k import two_stage_workspace_bytes
+from grids.targets import target
 from grids.tilde import sub_gemms
 
 Mask = npt.NDArray[np.bool_]
@@ -36,8 +38,8 @@ def serves(
 ) -> tuple[Mask, npt.NDArray[np.int8]]:
     """Per row, whether the kernel may be launched on the problem, and the position of the first failing reason.
 
-    Positions count in `SERVING_REASONS`, 0 where the kernel serves. `workspace_limit` in bytes excludes two-stage
-    kernels that need more. A problem with an empty output is served by no kernel.
+    Positions count in `SERVING_REASONS`, 0 where the kernel serves. `workspace_limit` in bytes excludes kernels
+    that need more. A problem with an empty output is served by no kernel.
     """
     rows = ServedRows(table, problem, workspace_limit)
     first = np.full(len(table), SERVED, dtype=np.uint8)
@@ -89,6 +91,19 @@ class ServedRows:
         """Where a field is recorded (0: not) and is another value."""
         column = self[field]
         return (column != 0) & (column != value) if column.any() else NOWHERE
+
+    def stream_k_workspace(self) -> Column:
+        """Bytes for the parts of as many stream-K workgroups as the GPU holds at once."""
+        cus = target(self.table.vocab["arch"][0]).cus
+        tile_m, tile_n = (self[name].astype(np.int64) for name in ("tile_m", "tile_n"))
+        # Kernels without a tile have no waves either.
+        warp_m, warp_n = (np.maximum(self[name].astype(np.int64), 1) for name in ("warp_m", "warp_n"))
+        accumulators = accumulators_per_lane(
+            tile_m=tile_m, tile_n=tile_n, warp_m=warp_m, warp_n=warp_n, wave_size=int(self["wave_size"][0])
+        )
+        waves = warp_m * warp_n
+        workgroups = stream_k.resident_workgroups(accumulators=accumulators, waves=waves, cus=cus)
+        return stream_k.workspace_bytes(tile_m=tile_m, tile_n=tile_n, workgroups=workgroups)
 
     def split(self) -> Mask:
         """Where slices of the reduction are summed."""
@@ -194,7 +209,9 @@ def _workspace(rows: ServedRows) -> Mask:
     if rows.workspace_limit is None or not rows.when("wgrad"):
         return NOWHERE
     replicas = rows.workspace_limit // two_stage_workspace_bytes(rows.problem, 1)
-    return _both(rows["two_stage"].astype(np.bool_), rows["ws_replicas"] > replicas)
+    two_stage = _both(rows["two_stage"].astype(np.bool_), rows["ws_replicas"] > replicas)
+    streams: Mask = rows["stream_k"].astype(np.bool_)
+    return two_stage | _both(streams, rows.stream_k_workspace() > rows.workspace_limit) if streams.any() else two_stage
 
 
 def _reduction(rows: ServedRows) -> Mask:

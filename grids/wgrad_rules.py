@@ -49,6 +49,13 @@ def _two_stage_possible(rows: Rows) -> Mask:
     return mask
 
 
+def _stream_k_possible(rows: Rows) -> Mask:
+    """Workgroups share whole output tiles of one group, through a single-buffered loop."""
+    plain = (rows.split_k == 1) & (rows.two_stage == 0) & (rows.group_merge == 1)
+    mask: Mask = plain & (rows.unroll_k == 0) & ~rows.is_async
+    return mask
+
+
 def _k_outer_possible(rows: Rows) -> Mask:
     mask: Mask = k_outer_possible(rows.target, rows.dtype, rows.warp_tile_m) & (rows.lds_k_pad == 0)
     return mask
@@ -70,11 +77,12 @@ WGRAD_RULES = (
     Rule("W12_prefetch", lambda r: (r.prefetch_addr == 0) | (r.stream_k == 0)),
     Rule("W15_merge", _merge_fits),
     Rule("W16_k_outer", lambda r: (r.lds_k_outer == 0) | _k_outer_possible(r)),
+    Rule("W17_stream_k", lambda r: (r.stream_k == 0) | _stream_k_possible(r), builder=True),
     Rule("W13_load", lambda r: _loads_share(r, r.tile_m) & _loads_share(r, r.tile_n), builder=True),
     Rule("W14_accumulators", lambda r: r.accumulators <= MAX_ACCUMULATORS, builder=True),
 )
 REDUCE_RULES = (
-    Rule("R1_replicas", lambda r: r.ws_replicas >= 1),
+    Rule("R1_replicas", lambda r: (r.ws_replicas >= 1) | (r.stream_k == 1)),
     Rule("R2_wave", lambda r: r.wave_size == r.target.wave_size),
 )
 # fmt: on

@@ -61,7 +61,7 @@ def command(
             number = cache.find_identity(wanted)
             return None if number is None else cache.entry(number)
 
-        plan = _plan(cache, problem, identity, WgradOptions(split_k, workspace_limit, helper))
+        plan = _plan(cache, problem, identity, WgradOptions(split_k, workspace_limit, helper=helper))
         files = _extract(cache, plan, Path(extract)) if extract is not None else {}
     if as_json:
         click.echo(json.dumps({**plan.to_json(), "code_object_files": files}, indent=2))

@@ -6,15 +6,26 @@ from aot.kernels.dgrad import emit_dgrad
 from aot.kernels.forward import emit_forward
 from aot.kernels.source import KernelSource
 from aot.kernels.wgrad import emit_wgrad
+from aot.kernels.wgrad_fix_up import emit_fix_up
 from aot.kernels.wgrad_reduce import emit_reduce
+from aot.kernels.wgrad_stream_k import emit_stream_k
 from cache_schema.errors import UnknownValueError
 from cache_schema.identity import IMPLICIT_GEMM, REDUCE, Identity
+
+
+def _emit_wgrad(identity: Identity, flavor: str) -> KernelSource:
+    return (emit_stream_k if identity.stream_k else emit_wgrad)(identity, flavor)
+
+
+def _emit_second_step(identity: Identity, flavor: str) -> KernelSource:
+    return (emit_fix_up if identity.stream_k else emit_reduce)(identity, flavor)
+
 
 _BUILDERS = {
     ("fwd", IMPLICIT_GEMM): emit_forward,
     ("dgrad", IMPLICIT_GEMM): emit_dgrad,
-    ("wgrad", IMPLICIT_GEMM): emit_wgrad,
-    ("wgrad", REDUCE): emit_reduce,
+    ("wgrad", IMPLICIT_GEMM): _emit_wgrad,
+    ("wgrad", REDUCE): _emit_second_step,
 }
 
 

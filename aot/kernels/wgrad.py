@@ -36,7 +36,7 @@ from aot.kernels.magic import Divisor
 from aot.kernels.mainloop import Buffers, Loads, Multiply
 from aot.kernels.source import KernelSource
 from aot.kernels.tile import Tile
-from aot.kernels.wgrad_arguments import wgrad_arguments
+from aot.kernels.wgrad_arguments import stream_k_arguments, wgrad_arguments
 from aot.kernels.wgrad_loaders import PixelLoader, SteppingPixelLoader
 from aot.kernels.wgrad_output import WORD_BYTES, PackedRows, Slab, add_shuffled, add_to_slab, store_diagonal
 from aot.kernels.wgrad_streams import PixelStream, PixelWalk, decoded_column
@@ -60,17 +60,17 @@ def emit_wgrad(identity: Identity, flavor: str) -> KernelSource:
         raise UnsupportedError(f"ws_replicas {identity.ws_replicas}: replicas are a power of two")
     if identity.group_merge > 1 and identity.split_k > 1 and not identity.two_stage:
         raise UnsupportedError("merged groups have no packed pairs to add: they split in two stages")
-    return _Wgrad(identity, flavor).source()
+    return WgradKernel(identity, flavor).source()
 
 
-class _Wgrad:
+class WgradKernel:
     """The pieces of one kernel, from index maps to epilogue."""
 
     def __init__(self, identity: Identity, flavor: str) -> None:
         self.identity, self.flavor = identity, flavor_named(flavor)
         self.tile = Tile.of(identity)
         self.layout = geometry.lds_of_identity(identity)
-        self.arguments = wgrad_arguments()
+        self.arguments = stream_k_arguments() if identity.stream_k else wgrad_arguments()
         self.budget = wgrad_budget.plan(identity, self.tile)
         self.pool = LdsPool(self.layout.total_bytes)
         self.b = Builder()
@@ -89,9 +89,13 @@ class _Wgrad:
         if identity.pipeline == "compv4":
             set_priority(b, 0)
         self._store(place, part, self._pinned(accumulators))
+        return self._rendered()
+
+    def _rendered(self) -> KernelSource:
+        """What has been built."""
         return KernelSource(
             ir=module.render(
-                b,
+                self.b,
                 self.pool,
                 self.arguments,
                 threads=self.tile.threads,

@@ -37,6 +37,17 @@ _WGRAD = (
     ("i32", "n_c_step n_x_step n_y_step n_x_extent n_y_extent"),
     ("u32", "n_step_bytes n_c_carry_bytes n_x_carry_bytes"),
 )
+_STREAM_K = (
+    ("ptr", "W"),
+    # K tiles of all output tiles, and of one workgroup; output tiles of a group along m and n.
+    ("i32", "sk_iterations sk_share sk_tiles_m sk_tiles_n"),
+    ("u32", "sk_k_tiles_mult sk_k_tiles_shift sk_tiles_m_mult sk_tiles_m_shift sk_tiles_n_mult sk_tiles_n_shift"),
+)
+_FIX_UP = (
+    ("ptr", "ws dw"),
+    ("i32", "p_elements p_wg_M p_wg_N k_tiles sk_share sk_tiles_m sk_tiles_n tile_m_shift tile_n_shift"),
+    ("u32", "m_mult m_shift n_mult n_shift share_mult share_shift"),
+)
 _REDUCE = (("ptr", "ws dw"), ("u32", "p_elements p_slab"), ("u32", "slab_mult slab_shift"))
 
 #: Coordinates of pixels and dilated taps, so that sums of two stay below 2^31 with room for the mark of an invalid row.
@@ -53,6 +64,19 @@ _WORD = 2**32
 def wgrad_arguments() -> ArgumentList:
     """Arguments of every backward-weights implicit-GEMM kernel."""
     return ArgumentList(tuple(Argument(name, kind) for kind, names in _WGRAD for name in names.split()))
+
+
+@cache
+def stream_k_arguments() -> ArgumentList:
+    """Arguments of the stream-K kernels: those of all variants, and how workgroups share the K tiles."""
+    own = ArgumentList(tuple(Argument(name, kind) for kind, names in _STREAM_K for name in names.split()))
+    return ArgumentList((*wgrad_arguments().arguments, *own.arguments))
+
+
+@cache
+def fix_up_arguments() -> ArgumentList:
+    """Arguments of the kernel that adds up the parts that stream-K workgroups leave."""
+    return ArgumentList(tuple(Argument(name, kind) for kind, names in _FIX_UP for name in names.split()))
 
 
 @cache
@@ -120,6 +144,34 @@ def reduce_values(problem: ConvProblem) -> dict[str, int]:
     slab = gemm.m * gemm.n
     mult, shift = magic_pair(slab)
     return {"p_elements": problem.groups * slab, "p_slab": slab, "slab_mult": mult, "slab_shift": shift}
+
+
+def stream_k_values(identity: Identity, problem: ConvProblem, share: int) -> dict[str, int]:
+    """Every argument of `stream_k_arguments` except the pointers; `share` is the number of K tiles of a workgroup."""
+    values = wgrad_values(identity, problem)
+    gemm = gemm_extents(problem)
+    tiles_m, tiles_n = ceil_div(gemm.m, identity.tile_m), ceil_div(gemm.n, identity.tile_n)
+    iterations = problem.groups * tiles_m * tiles_n * values["k_tiles"]
+    if iterations + share >= DIVIDEND_LIMIT:
+        raise ProblemError("n", f"{iterations} K tiles in all; stream-K kernels count to {DIVIDEND_LIMIT}")
+    values |= {"sk_iterations": iterations, "sk_share": share, "sk_tiles_m": tiles_m, "sk_tiles_n": tiles_n}
+    for name, divisor in (("k_tiles", values["k_tiles"]), ("tiles_m", tiles_m), ("tiles_n", tiles_n)):
+        values[f"sk_{name}_mult"], values[f"sk_{name}_shift"] = magic_pair(divisor)
+    return values
+
+
+def fix_up_values(identity: Identity, problem: ConvProblem, share: int) -> dict[str, int]:
+    """Every argument of `fix_up_arguments` except the pointers, for the parts that a stream-K kernel leaves."""
+    gemm = gemm_extents(problem)
+    values = {
+        "p_elements": problem.groups * gemm.m * gemm.n, "p_wg_M": gemm.m, "p_wg_N": gemm.n,
+        "k_tiles": ceil_div(gemm.k, identity.tile_k), "sk_share": share,
+        "sk_tiles_m": ceil_div(gemm.m, identity.tile_m), "sk_tiles_n": ceil_div(gemm.n, identity.tile_n),
+        "tile_m_shift": identity.tile_m.bit_length() - 1, "tile_n_shift": identity.tile_n.bit_length() - 1,
+    }  # fmt: skip
+    for name, divisor in (("m", gemm.m), ("n", gemm.n), ("share", share)):
+        values[f"{name}_mult"], values[f"{name}_shift"] = magic_pair(divisor)
+    return values
 
 
 def _check_limits(identity: Identity, p: ConvProblem) -> None:

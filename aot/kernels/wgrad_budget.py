@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aot.kernels import budget
@@ -12,6 +13,8 @@ from grids import geometry
 
 #: Registers of a row of X (coordinates, offset, masked coordinate) and of a column (tap, offset).
 ROW, COLUMN = 4, 3
+#: Lane addresses of both tiles, counters, temporaries.
+OVERHEAD = 40
 #: Widest load of a merged kernel, whose identity leaves widths open.
 MERGED_WIDTH = 8
 
@@ -41,28 +44,43 @@ def load_chunks(identity: Identity) -> tuple[WeightChunks, WeightChunks]:
 
 
 def plan(identity: Identity, tile: Tile) -> WgradBudget:
-    """Keep tiles in registers if there is room, the next one too if the pipeline wants it."""
+    """Keep tiles in registers if there is room, the next one too if the pipeline wants it, else load in batches."""
     gradients, pixels = load_chunks(identity)
-    limit = budget.batch_limit(tile.threads)
-    batches = [limit if c.passes * c.run > limit and not identity.prefetch_addr else None for c in (gradients, pixels)]
     share = budget.REGISTER_FILE // -(-tile.threads // budget.THREADS_PER_SIMD_WAVE)
     accumulators = tile.atom.accumulator.lanes * tile.fragments_m * tile.fragments_n
-    needed = budget.OVERHEAD + (tile.fragments_m + tile.fragments_n) * tile.atom.operand.bytes // 4
-    needed += gradients.run + ROW * pixels.run + COLUMN * (2 if batches[1] else pixels.passes)
-    needed += identity.prefetch_addr * pixels.passes * pixels.run
-    staging = sum(
-        c.passes * c.run * max(1, c.vec // 2)
-        for c, batch in zip((gradients, pixels), batches, strict=True)
-        if batch is None
-    )
-    batched = any(batches)
-
-    def fits(in_agprs: bool, prefetching: bool) -> bool:
-        room = min(budget.ORDINARY, share - accumulators) if in_agprs else min(budget.ORDINARY, share) - accumulators
-        return needed + staging * prefetching <= room
-
-    choices = [(in_agprs, not batched) for in_agprs in (False, True)] + [(False, False), (True, False)]
-    for in_agprs, prefetching in choices:
-        if fits(in_agprs, prefetching):
-            return WgradBudget(in_agprs, prefetching, gradients, pixels, batches[0], batches[1])
+    limit = budget.batch_limit(tile.threads)
+    for batch in (limit, limit // 2, limit // 4):
+        batches = [
+            batch if chunks.passes * chunks.run > batch and not identity.prefetch_addr else None
+            for chunks in (gradients, pixels)
+        ]
+        for prefetches in (True, False):
+            if prefetches and any(batches):
+                continue
+            needed = _needed(identity, tile, (gradients, pixels), batches, prefetches)
+            for in_agprs in (False, True):
+                ordinary = budget.ORDINARY if in_agprs else budget.ORDINARY - accumulators
+                room = min(ordinary, share - accumulators)
+                if needed <= room:
+                    return WgradBudget(in_agprs, prefetches, gradients, pixels, batches[0], batches[1])
     return WgradBudget(accumulators > budget.ORDINARY // 2, False, gradients, pixels, batches[0], batches[1])
+
+
+def _needed(
+    identity: Identity,
+    tile: Tile,
+    chunks: tuple[WeightChunks, WeightChunks],
+    batches: Sequence[int | None],
+    prefetches: bool,
+) -> int:
+    """Registers besides the accumulators. A tile that is turned on its way to LDS is there twice for a moment."""
+    fragments = (tile.fragments_m + tile.fragments_n) * tile.atom.operand.bytes // 4
+    staging = 0
+    for side, batch in zip(chunks, batches, strict=True):
+        held = max(1, batch // side.run) if batch else side.passes
+        staging += held * side.run * max(1, side.vec // 2) * (1 + side.transposed)
+    gradients, pixels = chunks
+    columns = 2 if batches[1] else pixels.passes
+    state = gradients.run + ROW * pixels.run + COLUMN * columns
+    state += identity.prefetch_addr * pixels.passes * pixels.run
+    return OVERHEAD + state + (fragments + staging if prefetches else max(fragments, staging))

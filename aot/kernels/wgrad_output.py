@@ -15,7 +15,7 @@ from aot.ir.atomics import add_f32, add_pair
 from aot.ir.barriers import lds_barrier
 from aot.ir.builder import Builder
 from aot.ir.control import if_then
-from aot.ir.intrinsics import OUT_OF_BOUNDS
+from aot.ir.intrinsics import OUT_OF_BOUNDS, sched_barrier
 from aot.ir.lds import Segment
 from aot.ir.types import vector
 from aot.ir.values import Value
@@ -90,6 +90,8 @@ def store_diagonal(
         for slot in range(accumulator.type.lanes):
             own = b.icmp("eq", b.add(lane_row, m * edge + result_row(slot)), channel)
             put(b.extract(accumulator, slot), b.select(own, offset, OUT_OF_BOUNDS))
+        # Else all offsets are computed first, and there are not that many registers.
+        sched_barrier(b)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from aot.kernels.wgrad_arguments import reduce_values, wgrad_values
+from aot.kernels.wgrad_arguments import fix_up_values, reduce_values, stream_k_values, wgrad_values
 from aot.runtime.plan_data import Buffer, Fill, Plan, PlanError
 from aot.runtime.plan_parts import POINTERS, KernelEntry, bind_launch, tensor_buffers
 from cache_schema.errors import RequestError
 from cache_schema.identity import Identity
 from cache_schema.label import encode
 from cache_schema.problem import ConvProblem
-from grids import split_k
-from grids.enumerate import reduce_identity
-from grids.geometry import MAX_GRID, gemm_extents, launch_grid, reduce_grid
+from grids import split_k, stream_k
+from grids.enumerate import fix_up_identity, reduce_identity
+from grids.geometry import MAX_GRID, accumulators_per_lane, ceil_div, gemm_extents, launch_grid, reduce_grid
 from grids.targets import target
 
 #: A split degree of this much stands for the automatic one.
@@ -31,11 +31,13 @@ class WgradOptions:
     """How to plan backward weights.
 
     `split_k` is the number of slices of the reduction, -1 for `grids.split_k.automatic_degree`. `workspace_limit` in
-    bytes excludes kernels that need more. `helper` finds the kernel of a second stage in the cache.
+    bytes excludes kernels that need more. `workgroups` is for stream-K kernels, None for as many as the GPU holds at
+    once. `helper` finds the kernel of a second stage in the cache.
     """
 
     split_k: int = AUTOMATIC_DEGREE
     workspace_limit: int | None = None
+    workgroups: int | None = None
     helper: Callable[[Identity], KernelEntry | None] | None = None
 
 
@@ -48,6 +50,8 @@ def wgrad_plan(entry: KernelEntry, problem: ConvProblem, options: WgradOptions) 
     Raises `SplitDegreeError` for a degree that cannot be launched, and `PlanError` when the second stage is missing.
     """
     identity = entry.identity
+    if identity.stream_k:
+        return _stream_k(entry, problem, options)
     degree = slices(identity, problem, options.split_k)
     extents, merge = gemm_extents(problem), identity.group_merge
     grid = launch_grid(
@@ -91,6 +95,55 @@ def slices(identity: Identity, problem: ConvProblem, wanted: int) -> int:
     return wanted
 
 
+def _stream_k(entry: KernelEntry, problem: ConvProblem, options: WgradOptions) -> Plan:
+    """As many workgroups as the GPU holds at once; a second kernel adds up what they leave of shared output tiles."""
+    identity, gpu = entry.identity, target(entry.identity.arch)
+    if options.split_k not in (AUTOMATIC_DEGREE, 1):
+        raise SplitDegreeError(f"split degree {options.split_k}: kernel {encode(identity)} is stream-K")
+    extents = gemm_extents(problem)
+    tiles = ceil_div(extents.m, identity.tile_m) * ceil_div(extents.n, identity.tile_n) * problem.groups
+    iterations = tiles * ceil_div(extents.k, identity.tile_k)
+    share = stream_k.share(
+        iterations=iterations, workgroups=options.workgroups or resident_workgroups(identity, gpu.cus)
+    )
+    workgroups = ceil_div(iterations, share)
+    buffers = tensor_buffers(problem)
+    first, second, result = (buffer.name for buffer in buffers)
+    values = stream_k_values(identity, problem, share)
+    shape = (workgroups, stream_k.PARTS, identity.tile_m, identity.tile_n)
+    nbytes = stream_k.workspace_bytes(tile_m=identity.tile_m, tile_n=identity.tile_n, workgroups=workgroups)
+    workspace = Buffer(WORKSPACE, "workspace", "fp32", shape, nbytes)
+    pointers = {**dict(zip(POINTERS, (first, second, result), strict=True)), "W": WORKSPACE}
+    gemm = bind_launch(entry, (workgroups, 1, 1), pointers, values)
+    if share % values["k_tiles"] == 0:
+        # No output tile is shared.
+        return Plan(identity.arch, problem, (*buffers, workspace), (gemm,))
+    fix_up = _second_step(fix_up_identity(identity.arch, identity.dtype_d), entry, options)
+    grid = reduce_grid(elements=problem.groups * extents.m * extents.n)
+    fold = bind_launch(fix_up, grid, {"ws": WORKSPACE, "dw": result}, fix_up_values(identity, problem, share))
+    parts = values["k_tiles"] // share + 2
+    return Plan(identity.arch, problem, (*buffers, workspace), (gemm, fold), partial_sums=parts)
+
+
+def resident_workgroups(identity: Identity, cus: int) -> int:
+    """Workgroups of a stream-K kernel that the GPU holds at once."""
+    accumulators = accumulators_per_lane(
+        tile_m=identity.tile_m,
+        tile_n=identity.tile_n,
+        warp_m=identity.warp_m,
+        warp_n=identity.warp_n,
+        wave_size=identity.wave_size,
+    )
+    return stream_k.resident_workgroups(accumulators=accumulators, waves=identity.warp_m * identity.warp_n, cus=cus)
+
+
+def _second_step(wanted: Identity, entry: KernelEntry, options: WgradOptions) -> KernelEntry:
+    found = options.helper(wanted) if options.helper else None
+    if found is None:
+        raise PlanError(f"kernel {encode(entry.identity)} has a second step that the cache lacks: {encode(wanted)}")
+    return found
+
+
 def _two_stage(
     entry: KernelEntry, problem: ConvProblem, options: WgradOptions, degree: int, bind_grid: tuple[int, int, int]
 ) -> Plan:
@@ -101,10 +154,7 @@ def _two_stage(
     identity = entry.identity
     buffers = tensor_buffers(problem)
     first, second, result = (buffer.name for buffer in buffers)
-    wanted = reduce_identity(identity.arch, identity.dtype_d, identity.ws_replicas)
-    reduce = options.helper(wanted) if options.helper else None
-    if reduce is None:
-        raise PlanError(f"kernel {encode(identity)} has a second stage that the cache lacks: {encode(wanted)}")
+    reduce = _second_step(reduce_identity(identity.arch, identity.dtype_d, identity.ws_replicas), entry, options)
     extents = gemm_extents(problem)
     nbytes = split_k.two_stage_workspace_bytes(problem, identity.ws_replicas)
     shape = (problem.groups, identity.ws_replicas, extents.m, extents.n)

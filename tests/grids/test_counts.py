@@ -11,7 +11,7 @@ from grids.families import FAMILIES, family_names
 from grids.rules import REASONS, evaluate
 
 #: Families that the published catalogue does not have.
-OWN_FAMILIES = ("reduce",)
+OWN_FAMILIES = ("stream_k", "reduce")
 ARCHES = ("gfx950", "gfx942")
 DTYPES = ("bf16", "fp16")
 
@@ -29,8 +29,8 @@ SIZES = {
     ("gfx942", "atomic"): (82368, 19548, 19548 - 288),
     ("gfx950", "two_stage"): (64032, 29760, 29760),
     ("gfx942", "two_stage"): (82368, 37200, 37200 - 384),
-    ("gfx950", "reduce"): (1, 1, 1),
-    ("gfx942", "reduce"): (1, 1, 1),
+    ("gfx950", "reduce"): (2, 2, 2),
+    ("gfx942", "reduce"): (2, 2, 2),
     ("gfx950", "merged"): (24012, 4950, 4950),
     ("gfx942", "merged"): (30888, 6006, 6006 - 48),
 }

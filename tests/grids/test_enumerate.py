@@ -67,6 +67,7 @@ def slow_candidates(arch: str, dtype: str, family: str, axes: FamilyAxes) -> lis
             merge = int(a.get("group_merge", 1))
             run_a, run_b = (vec_a, vec_b) if vec_a else (min(merge, 8), min(merge, 8))
             loads = sum(k * f // (threads * (clamp(k, f, threads, r) or 1)) for f, r in ((m, run_a), (n, run_b)))
+            light = m * n * max(1, threads // 256) <= 128 * threads
             fields |= {"lds_k_outer": arch == "gfx950", "prefetch_addr": light and loads <= 16, "group_merge": merge}
             if family != "nonsplit":
                 fields["split_k"] = 2

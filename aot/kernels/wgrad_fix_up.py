@@ -1,0 +1,79 @@
+"""Adds up the parts that stream-K workgroups leave (see `wgrad_stream_k`) and writes them to dW.
+
+One thread per result. Results of output tiles that one workgroup finished are left alone.
+"""
+
+from __future__ import annotations
+
+from aot.ir import module
+from aot.ir.builder import Builder
+from aot.ir.control import Loop, if_then
+from aot.ir.intrinsics import workgroup_id, workitem_id_x
+from aot.ir.lds import LdsPool
+from aot.ir.types import ELEMENTS, F32, I16, I64
+from aot.ir.values import Value
+from aot.kernels.forward import CODEGEN_OPTIONS
+from aot.kernels.fragments import ELEM_BYTES
+from aot.kernels.magic import Divisor
+from aot.kernels.source import KernelSource
+from aot.kernels.wgrad_arguments import fix_up_arguments
+from aot.kernels.wgrad_output import WORD_BYTES
+from aot.kernels.wgrad_stream_k import PLACES
+from cache_schema.identity import Identity
+from grids.geometry import REDUCE_THREADS
+
+
+def emit_fix_up(identity: Identity, flavor: str) -> KernelSource:
+    """The kernel of one fix-up; it depends on the type of dW alone."""
+    del flavor
+    b, arguments = Builder(), fix_up_arguments()
+    args, pool = module.KernelArguments(b, arguments), LdsPool(0)
+    element = b.add(b.mul(workgroup_id(b, "x"), REDUCE_THREADS), workitem_id_x(b, REDUCE_THREADS))
+    by_share = Divisor(args["sk_share"], args["share_mult"], args["share_shift"])
+    shifts = args["tile_m_shift"], args["tile_n_shift"]
+
+    def part(place: Value, inside: Value) -> Value:
+        """One number of the part at a place."""
+        tile = b.shl(b.zext(place, I64), b.zext(b.add(*shifts), I64))
+        offset = b.mul(b.add(tile, b.zext(inside, I64)), WORD_BYTES)
+        return b.load(F32, b.offset_pointer(args["ws"], offset), WORD_BYTES)
+
+    def add_up() -> None:
+        row, n = Divisor(args["p_wg_N"], args["n_mult"], args["n_shift"]).divmod(b, element)
+        group, m = Divisor(args["p_wg_M"], args["m_mult"], args["m_shift"]).divmod(b, row)
+        tile_m, tile_n = b.lshr(m, shifts[0]), b.lshr(n, shifts[1])
+        tile = b.add(b.mul(b.add(b.mul(group, args["sk_tiles_m"]), tile_m), args["sk_tiles_n"]), tile_n)
+        first_k = b.mul(tile, args["k_tiles"])
+        first = by_share.divmod(b, first_k)[0]
+        last = by_share.divmod(b, b.add(first_k, b.sub(args["k_tiles"], 1)))[0]
+        inside_m, inside_n = b.sub(m, b.shl(tile_m, shifts[0])), b.sub(n, b.shl(tile_n, shifts[1]))
+        inside = b.add(b.shl(inside_m, shifts[1]), inside_n)
+
+        def parts() -> None:
+            begin = part(b.add(b.mul(first, PLACES), 1), inside)
+            with Loop(b, [b.add(first, 1), begin], "parts") as loop:
+                workgroup, total = loop.carried
+                total = b.pure(F32, f"fadd {total}, {part(b.mul(workgroup, PLACES), inside).text}")
+                following = b.add(workgroup, 1)
+                loop.repeat_if(b.icmp("sle", following, last), [following, total], [total])
+            rounded = b.bitcast(b.fptrunc(loop.results[0], ELEMENTS[identity.dtype_d]), I16)
+            b.store(rounded, b.offset_pointer(args["dw"], b.mul(b.zext(element, I64), ELEM_BYTES)), ELEM_BYTES)
+
+        if_then(b, b.icmp("slt", first, last), parts)
+
+    if_then(b, b.icmp("slt", element, args["p_elements"]), add_up)
+    return KernelSource(
+        ir=module.render(
+            b,
+            pool,
+            arguments,
+            threads=REDUCE_THREADS,
+            workgroup_axes="x",
+            pointer_tags={"ws": "readonly", "dw": "writeonly"},
+            attributes={},
+        ),
+        arguments=arguments,
+        block_size=REDUCE_THREADS,
+        lds_bytes=0,
+        codegen_options=CODEGEN_OPTIONS,
+    )

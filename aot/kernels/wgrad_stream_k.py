@@ -1,0 +1,122 @@
+"""Backward weights in stream-K order: a fixed number of workgroups share the K tiles of all output tiles evenly.
+
+The K tiles of all output tiles stand in a row, those of one output tile next to each other; workgroup w takes the
+`share` from w * share on. Where it has all K tiles of an output tile it stores the result. Else it leaves a part, a f32
+tile, in a workspace of two places per workgroup: place 1 for a part that begins an output tile, place 0 for one that
+does not. A workgroup has at most one of each, because a part that does not begin its tile is the workgroup's first and
+one that does is its last. `wgrad_fix_up` then adds up the parts of every output tile that has any, in order.
+
+No place is written twice and none is read that was not written, so nothing has to be zeroed, no workgroup waits for
+another, and equal inputs give equal bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from aot.ir.barriers import wait
+from aot.ir.builder import Builder
+from aot.ir.control import Loop, if_else
+from aot.ir.intrinsics import buffer_resource, buffer_store, set_priority, workgroup_id
+from aot.ir.types import F32, I64, vector
+from aot.ir.values import Value
+from aot.kernels.epilogue import RUN
+from aot.kernels.forward import Place
+from aot.kernels.fragments import result_row
+from aot.kernels.magic import Divisor
+from aot.kernels.source import KernelSource
+from aot.kernels.wgrad import WgradKernel
+from aot.kernels.wgrad_output import WORD_BYTES
+from cache_schema.identity import Identity
+
+#: Places of one workgroup in the workspace.
+PLACES = 2
+
+
+def emit_stream_k(identity: Identity, flavor: str) -> KernelSource:
+    """The kernel of one stream-K identity."""
+    return _StreamK(identity, flavor).source()
+
+
+class _StreamK(WgradKernel):
+    """The loop over output tiles around the pieces of every backward-weights kernel."""
+
+    def source(self) -> KernelSource:
+        """Per output tile: index maps, K loop, result or part."""
+        b, args, identity = self.b, self.args, self.identity
+        thread, _ = self._place()
+        phase = self._multiply(thread)
+        first = b.mul(workgroup_id(b, "x"), args["sk_share"])
+        end = b.add(first, args["sk_share"])
+        end = b.select(b.icmp("slt", end, args["sk_iterations"]), end, args["sk_iterations"])
+        if identity.pipeline == "compv4":
+            set_priority(b, 1)
+        with Loop(b, [first], "tile") as loop:
+            (at,) = loop.carried
+            by_k = Divisor(args["k_tiles"], args["sk_k_tiles_mult"], args["sk_k_tiles_shift"])
+            number, first_tile = by_k.divmod(b, at)
+            tiles = self._tiles(b.sub(end, at), first_tile)
+            place = self._output_tile(thread, number)
+            stream, loads = self._loads(place, first_tile)
+            accumulators = self._pinned(self._loop(stream, tiles, loads, phase))
+            # A tile that was fetched in vain must have landed before its registers are loaded again.
+            wait(b, vmcnt=0)
+
+            def result() -> Sequence[Value]:
+                self._store(place, b.const(0), accumulators)
+                return []
+
+            def part() -> Sequence[Value]:
+                self._leave(place, first_tile, accumulators)
+                return []
+
+            if_else(b, b.icmp("eq", tiles, args["k_tiles"]), result, part)
+            following = b.add(at, tiles)
+            loop.repeat_if(b.icmp("slt", following, end), [following], [])
+        return self._rendered()
+
+    def _tiles(self, left: Value, first_tile: Value) -> Value:
+        """K tiles of this output tile that the workgroup has."""
+        b = self.b
+        rest = b.sub(self.args["k_tiles"], first_tile)
+        return b.select(b.icmp("slt", left, rest), left, rest)
+
+    def _output_tile(self, thread: Place, number: Value) -> Place:
+        """Output tiles are numbered along n first, then m, then groups."""
+        b, args = self.b, self.args
+        row, n = Divisor(args["sk_tiles_n"], args["sk_tiles_n_mult"], args["sk_tiles_n_shift"]).divmod(b, number)
+        group, m = Divisor(args["sk_tiles_m"], args["sk_tiles_m_mult"], args["sk_tiles_m_shift"]).divmod(b, row)
+        return replace(thread, first_m=b.mul(m, self.tile.m), first_n=b.mul(n, self.tile.n), group=group)
+
+    def _leave(self, place: Place, first_tile: Value, accumulators: Sequence[Value]) -> None:
+        """Write the part, row by row of the tile."""
+        b, tile = self.b, self.tile
+        begins = b.select(b.icmp("eq", first_tile, 0), b.const(1), 0)
+        number = b.add(b.mul(workgroup_id(b, "x"), PLACES), begins)
+        size = tile.m * tile.n * WORD_BYTES
+        start = b.mul(b.zext(number, I64), size)
+        resource = buffer_resource(b, self.flavor, b.offset_pointer(self.args["W"], start), b.const(size))
+        edge, row_bytes = tile.atom.edge, tile.n * WORD_BYTES
+        if self.identity.epilogue == "cshuffle":
+            # Transposed: a lane has runs of columns of one row.
+            row, col = b.add(place.wave_m, place.lane.outer), b.add(place.wave_n, b.mul(place.lane.inner, RUN))
+        else:
+            row, col = b.add(place.wave_m, b.mul(place.lane.inner, RUN)), b.add(place.wave_n, place.lane.outer)
+        lane = b.add(b.mul(row, row_bytes), b.mul(col, WORD_BYTES))
+        for index, accumulator in enumerate(accumulators):
+            m, n = divmod(index, tile.fragments_n)
+            fixed = m * edge * row_bytes + n * edge * WORD_BYTES
+            if self.identity.epilogue == "cshuffle":
+                for slot in range(0, accumulator.type.lanes, RUN):
+                    value = b.slice(accumulator, slot, RUN)
+                    _put(b, value, resource, lane, fixed + result_row(slot) * WORD_BYTES)
+            else:
+                for slot in range(accumulator.type.lanes):
+                    value = b.extract(accumulator, slot)
+                    _put(b, value, resource, lane, fixed + result_row(slot) * row_bytes)
+
+
+def _put(b: Builder, value: Value, resource: Value, lane: Value, fixed: int) -> None:
+    assert value.type in (F32, vector(RUN, F32))
+    buffer_store(b, value, resource, lane, b.const(fixed))

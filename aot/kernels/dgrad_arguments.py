@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from aot.kernels.dgrad_table import MAX_RECORDS, Record, canonical, records, total_tiles
+from aot.kernels.dgrad_table import MAX_RECORDS, Record, canonical, records_of, total_tiles
 from aot.kernels.magic import DIVIDEND_LIMIT, magic_pair
 from cache_schema.arguments import Argument, ArgumentList
 from cache_schema.errors import ProblemError
@@ -52,7 +52,7 @@ def dgrad_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
     Raises `ProblemError` for extents beyond what 32-bit coordinates and the table hold.
     """
     p, elem = canonical(problem), ELEM_BYTES[identity.dtype_a]
-    found = records(p, tile_m=identity.tile_m, tile_n=identity.tile_n, tile_k=identity.tile_k)
+    found = records_of(identity, p)
     _check_limits(identity, p, found)
     n_tiles = ceil_div(p.cpg, identity.tile_n)
     n_mult, n_shift = magic_pair(n_tiles)

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from aot.kernels.magic import magic_pair
+from cache_schema.identity import Identity
 from cache_schema.problem import ConvProblem
 from grids.geometry import ceil_div
 from grids.tilde import SubGemm, sub_gemms
@@ -44,14 +45,25 @@ def canonical(problem: ConvProblem) -> ConvProblem:
     )
 
 
-def records(problem: ConvProblem, *, tile_m: int, tile_n: int, tile_k: int) -> list[Record]:
-    """The records of a problem in launch order."""
+def records(problem: ConvProblem, *, tile_m: int, tile_n: int, tile_k: int, split_k: int = 1) -> list[Record]:
+    """The records of a problem in launch order. The padded reduction is a whole number of K tiles per slice."""
     found: list[Record] = []
     start = 0
     for part in sub_gemms(canonical(problem)):
-        found.append(_record(part, start, tile_m, tile_n, tile_k))
+        found.append(_record(part, start, tile_m, tile_n, tile_k * split_k))
         start += part.tiles(tile_m, tile_n)
     return found
+
+
+def records_of(identity: Identity, problem: ConvProblem) -> list[Record]:
+    """The records for one kernel."""
+    return records(
+        problem,
+        tile_m=identity.tile_m,
+        tile_n=identity.tile_n,
+        tile_k=identity.tile_k,
+        split_k=identity.split_k,
+    )
 
 
 def total_tiles(found: list[Record]) -> int:
@@ -68,12 +80,12 @@ def table_words(found: list[Record], kpg: int) -> tuple[int, ...]:
     return tuple((word + 2**31) % 2**32 - 2**31 for word in words)
 
 
-def _record(part: SubGemm, start: int, tile_m: int, tile_n: int, tile_k: int) -> Record:
+def _record(part: SubGemm, start: int, tile_m: int, tile_n: int, step_k: int) -> Record:
     h, w = part.h, part.w
     values = (
         start, ceil_div(part.gemm_m, tile_m), ceil_div(part.gemm_n, tile_n), part.gemm_m, part.gemm_k,
         h.size, w.size, h.begin, w.begin, h.taps, w.taps,
         h.dy_step, w.dy_step, h.step, h.offset, w.step, w.offset,
-        h.stride, h.origin, w.stride, w.origin, ceil_div(part.gemm_k, tile_k) * tile_k,
+        h.stride, h.origin, w.stride, w.origin, ceil_div(part.gemm_k, step_k) * step_k,
     )  # fmt: skip
     return dict(zip(RECORD_FIELDS, values, strict=True))

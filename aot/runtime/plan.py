@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import prod
 
-from aot.kernels.dgrad_table import records, table_words, total_tiles
+from aot.kernels.dgrad_table import records_of, table_words, total_tiles
 from aot.kernels.values import argument_values
 from aot.runtime.plan_data import Buffer, Fill, Plan, PlanError, Step
 from aot.runtime.plan_parts import POINTERS, KernelEntry, bind_launch, tensor_buffers
@@ -93,7 +93,7 @@ def _dgrad(entry: KernelEntry, problem: ConvProblem) -> Plan:
     to it. Two slices commute; a third makes the order of the atomics visible.
     """
     identity = entry.identity
-    found = records(problem, tile_m=identity.tile_m, tile_n=identity.tile_n, tile_k=identity.tile_k)
+    found = records_of(identity, problem)
     buffers = tensor_buffers(problem)
     fills: tuple[Step, ...] = (Fill(buffers[2].name),) if identity.split_k > 1 or must_zero_dx(problem) else ()
     if not found:

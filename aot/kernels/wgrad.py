@@ -144,7 +144,7 @@ class WgradKernel:
             a=self._fragments(place, place.wave_m, self.tile.fragments_m, self.layout.a_row_elems),
             b=self._fragments(place, place.wave_n, self.tile.fragments_n, self.layout.b_row_elems),
             transposed=self.identity.epilogue == "cshuffle",
-            hints=self.identity.pipeline in ("compv3", "compv4"),
+            hints=self.budget.hints and self.identity.pipeline in ("compv3", "compv4"),
         )
 
     def _fragments(self, place: Place, first: Value, count: int, row_elems: int) -> Fragments:

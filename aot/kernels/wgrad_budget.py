@@ -21,10 +21,14 @@ MERGED_WIDTH = 8
 
 @dataclass(frozen=True, slots=True)
 class WgradBudget:
-    """Decisions of one kernel. A batch of None keeps all chunks of the operand in registers at once."""
+    """Decisions of one kernel. A batch of None keeps all chunks of the operand in registers at once.
+
+    `hints` says that there is room for the fragments of all k steps, which scheduling hints may bring forward.
+    """
 
     accumulates_in_agprs: bool
     prefetches: bool
+    hints: bool
     gradients: WeightChunks
     pixels: WeightChunks
     a_batch: int | None
@@ -62,8 +66,14 @@ def plan(identity: Identity, tile: Tile) -> WgradBudget:
                 ordinary = budget.ORDINARY if in_agprs else budget.ORDINARY - accumulators
                 room = min(ordinary, share - accumulators)
                 if needed <= room:
-                    return WgradBudget(in_agprs, prefetches, gradients, pixels, batches[0], batches[1])
-    return WgradBudget(accumulators > budget.ORDINARY // 2, False, gradients, pixels, batches[0], batches[1])
+                    hints = needed + (tile.steps - 1) * _fragments(tile) <= room
+                    return WgradBudget(in_agprs, prefetches, hints, gradients, pixels, batches[0], batches[1])
+    return WgradBudget(accumulators > budget.ORDINARY // 2, False, False, gradients, pixels, batches[0], batches[1])
+
+
+def _fragments(tile: Tile) -> int:
+    """Registers of the fragments of one k step."""
+    return (tile.fragments_m + tile.fragments_n) * tile.atom.operand.bytes // 4
 
 
 def _needed(
@@ -74,7 +84,6 @@ def _needed(
     prefetches: bool,
 ) -> int:
     """Registers besides the accumulators. A tile that is turned on its way to LDS is there twice for a moment."""
-    fragments = (tile.fragments_m + tile.fragments_n) * tile.atom.operand.bytes // 4
     staging = 0
     for side, batch in zip(chunks, batches, strict=True):
         held = max(1, batch // side.run) if batch else side.passes
@@ -83,4 +92,4 @@ def _needed(
     columns = 2 if batches[1] else pixels.passes
     state = gradients.run + ROW * pixels.run + COLUMN * columns
     state += identity.prefetch_addr * pixels.passes * pixels.run
-    return OVERHEAD + state + (fragments + staging if prefetches else max(fragments, staging))
+    return OVERHEAD + state + (_fragments(tile) + staging if prefetches else max(_fragments(tile), staging))

@@ -54,7 +54,7 @@ from aot.kernels.rowsets import TabledRows
 from aot.kernels.source import KernelSource
 from aot.kernels.tile import Tile
 from cache_schema.errors import RequestError
-from cache_schema.identity import Identity
+from cache_schema.identity import FIELD_DEFAULT, Identity
 from grids import geometry
 from grids.targets import target
 
@@ -74,6 +74,14 @@ def opaque(b: Builder, value: Value) -> Value:
     return b.effect(value.type, f'call {value.type} asm "", "=v,0"({value})')
 
 
+PIPELINES = ("mem", "compv3", "compv4")
+#: Fields that would change the code of other families; here they must be as they are by default.
+OPTIONS_WITHOUT_CODE = (
+    "async_dma", "unroll_k", "chiplet_swizzle", "lds_layout", "lds_k_pad", "waves_per_eu", "acc_epilogue", "two_stage",
+    "ws_replicas", "stream_k", "group_merge", "num_load_waves", "prefetch_addr", "is_3d", "is_pointwise", "knobs",
+)  # fmt: skip
+
+
 class UnsupportedError(RequestError):
     """An identity that the backward-data builder has no code for."""
 
@@ -81,15 +89,16 @@ class UnsupportedError(RequestError):
 def emit_dgrad(identity: Identity, flavor: str) -> KernelSource:
     """The kernel of one backward-data identity. No problem extent enters the text.
 
-    A split reduction has its degree baked. Raises `UnsupportedError` for what no code is made for: direct-to-LDS loads,
-    unrolled loops, a third dimension, more accumulators than a lane holds.
+    A split reduction has its degree baked. Raises `UnsupportedError` for options that no code is made for, and for more
+    accumulators than a lane holds.
     """
     if identity.split_k < 1:
         raise UnsupportedError(f"split_k {identity.split_k}: backward data takes a degree of 1 or more")
-    if identity.async_dma or identity.unroll_k or identity.chiplet_swizzle:
-        raise UnsupportedError("backward data has no async_dma, unroll_k or chiplet_swizzle")
-    if identity.is_3d:
-        raise UnsupportedError("backward data has two dimensions")
+    for field in OPTIONS_WITHOUT_CODE:
+        if getattr(identity, field) != FIELD_DEFAULT[field]:
+            raise UnsupportedError(f"backward data has no {field} {getattr(identity, field)!r}")
+    if identity.pipeline not in PIPELINES:
+        raise UnsupportedError(f"backward data has no pipeline {identity.pipeline!r}; it has {', '.join(PIPELINES)}")
     accumulators = geometry.accumulators_per_lane(
         tile_m=identity.tile_m,
         tile_n=identity.tile_n,

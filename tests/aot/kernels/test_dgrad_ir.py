@@ -102,9 +102,22 @@ def test_transposing_reads_only_for_k_outer_tiles() -> None:
         dgrad(unroll_k=True),
         dgrad(chiplet_swizzle=True),
         dgrad(is_3d=True),
+        dgrad(lds_k_pad=4),
+        dgrad(acc_epilogue="relu"),
+        dgrad(pipeline="wavelet"),
         dgrad(tile_m=256, tile_n=256),
     ],
-    ids=["split_k", "async_dma", "unroll_k", "chiplet_swizzle", "is_3d", "accumulators"],
+    ids=[
+        "split_k",
+        "async_dma",
+        "unroll_k",
+        "chiplet_swizzle",
+        "is_3d",
+        "lds_k_pad",
+        "acc_epilogue",
+        "pipeline",
+        "accumulators",
+    ],
 )
 def test_options_without_code_are_refused(identity: Identity) -> None:
     """What the catalogue does not have is an error of the request, not another kernel."""

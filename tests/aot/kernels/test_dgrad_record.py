@@ -36,7 +36,7 @@ def folded(values: dict[str, int], tile_m: int, step_k: int) -> list[int]:
 
 
 def test_the_folded_record_is_the_hosts() -> None:
-    """Over dilations, pads, filters, groups, tiles and degrees: the stride-1 kernel assumes what the table would say."""
+    """Over dilations, pads, filters, groups, tiles, degrees: the stride-1 kernel assumes what the table would say."""
     seen = 0
     filters = ((1, 1), (1, 3), (3, 1), (3, 3), (5, 5), (2, 4))
     for dilation, pad, (y, x), groups in product((1, 2), (0, 1, 2, 4), filters, (1, 2, 3)):

@@ -8,7 +8,10 @@ is one piece of a row of D, so each k adds broadcast(A[k][row]) * B[k][columns] 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+import llvmlite.binding as llvm
 
 from aot.emulator import layout
 from aot.emulator.ops_llvm import Function
@@ -48,24 +51,44 @@ def _elements(m: LlvmMachine, spec: MatrixSpec, slot: int) -> list[Value]:
 
 
 def _rank_one(m: LlvmMachine, spec: MatrixSpec) -> None:
-    f: Function = m.f
-    edge = spec.m
+    if spec.element == "bf16" and host_has_bf16_dot():
+        with m.f.when(_dot_is_exact(m, spec)):
+            _update(m, spec, _stage(m, spec, _words), pairs=True)
+            m.next()
+    _update(m, spec, _stage(m, spec, _elements), pairs=False)
+
+
+def _words(m: LlvmMachine, spec: MatrixSpec, slot: int) -> list[Value]:
+    """The register words themselves: pairs of 16-bit elements."""
+    return [m.vector(slot, dword) for dword in range(spec.operand_dwords)]
+
+
+def _stage(m: LlvmMachine, spec: MatrixSpec, values_of: Callable[[LlvmMachine, MatrixSpec, int], list[Value]]) -> list[Value]:
+    """A and B in memory: [k or pair of k][row or column], 4 bytes each."""
+    f, edge = m.f, spec.m
     staged = []
     for slot in (1, 2):
-        buffer = f.alloca(4 * edge * spec.k)
-        for j, value in enumerate(_elements(m, spec, slot)):
+        values = values_of(m, spec, slot)
+        buffer = f.alloca(4 * LANES * len(values))
+        for j, value in enumerate(values):
             for slab in range(LANES // edge):
                 rows = f.shuffle(value, range(edge * slab, edge * slab + edge))
-                f.store(rows, f.at(buffer, 4 * edge * (slab * spec.per_lane + j)))
+                f.store(rows, f.at(buffer, 4 * edge * (slab * len(values) + j)))
         # A broadcast from memory is free beside the multiply-add; from a vector register it is two shuffles.
         f.settle(buffer)
         staged.append(buffer)
+    return staged
+
+
+def _update(m: LlvmMachine, spec: MatrixSpec, staged: list[Value], pairs: bool) -> None:
+    """Four accumulator registers at a time: 16 pieces, which stay in vector registers over all k."""
+    f, edge = m.f, spec.m
     a, b = staged
     constant = m.form.kinds[3] != "v"
     added = m.scalar(3).cast("f32") if constant else None
     source = m._place(3, 0, layout.REGISTER_BYTES) if not constant else None
     target = m._place(0, 0, layout.REGISTER_BYTES)
-    # Four accumulator registers at a time: 16 pieces, which stay in vector registers over all k.
+    steps = list(range(spec.k // 2)) if pairs else spec.k_order
     with f.count(spec.accumulators // 4, type_="u64") as step:
         pieces: list[tuple[int, int, Value]] = []
         base = f.at(target, step, 4 * layout.REGISTER_BYTES)
@@ -74,24 +97,59 @@ def _rank_one(m: LlvmMachine, spec: MatrixSpec) -> None:
         for i in range(4):
             for piece in range(LANES // _PIECE):
                 _, row, column = spec.d_place(_PIECE * piece, i)
-                pieces.append((row, column, f.at(base, layout.REGISTER_BYTES * i + 4 * _PIECE * piece)))
+                offset = layout.REGISTER_BYTES * i + 4 * _PIECE * piece
+                pieces.append((row, column, f.at(base, offset)))
                 if source is None:
                     assert added is not None
                     total.append(f.widen(added, _PIECE))
                 else:
-                    place = f.at(
-                        f.at(source, step, 4 * layout.REGISTER_BYTES), layout.REGISTER_BYTES * i + 4 * _PIECE * piece
-                    )
+                    place = f.at(f.at(source, step, 4 * layout.REGISTER_BYTES), offset)
                     total.append(f.load("f32", place, _PIECE))
-        for k in range(spec.k):
+        for k in steps:
             columns = {c: f.load("f32", f.at(b, 4 * (edge * k + c)), _PIECE) for c in sorted({p[1] for p in pieces})}
             scalars: dict[int, Value] = {}
             for number, (row, column, _) in enumerate(pieces):
                 if row not in scalars:
                     scalars[row] = f.widen(f.load("f32", f.at(rows, 4 * (edge * k + row))), _PIECE)
-                total[number] = fma(scalars[row], columns[column], total[number])
+                if pairs:
+                    total[number] = _dot(f, total[number], columns[column], scalars[row])
+                else:
+                    total[number] = fma(scalars[row], columns[column], total[number])
         for (_, _, place), value in zip(pieces, total, strict=True):
             f.store(value, place, align=64)
+
+
+def host_has_bf16_dot() -> bool:
+    return "+avx512bf16" in llvm.get_host_cpu_features().flatten().split(",")
+
+
+def _dot(f: Function, total: Value, b: Value, a: Value) -> Value:
+    """total + b.odd*a.odd + b.even*a.even, in this order, each a fused multiply-add that takes and gives denormals as 0."""
+    halves = [f.assign(f"bitcast <{_PIECE} x float> {v.ref} to <{2 * _PIECE} x bfloat>", "bf16", 2 * _PIECE) for v in (b, a)]
+    return f.call("llvm.x86.avx512bf16.dpbf16ps.512", "f32", _PIECE, [total, *halves])
+
+
+def _dot_is_exact(m: LlvmMachine, spec: MatrixSpec) -> Value:
+    """Whether no denormal can occur: factors are 0 or at least 2^-50 (so products and sums of them are multiples of 2^-124
+    at least), addends are 0 or normal."""
+    f = m.f
+    least: Value | None = None
+    for slot in (1, 2):
+        for word in _words(m, spec, slot):
+            halves = f.assign(f"bitcast <{LANES} x i32> {word.ref} to <{2 * LANES} x i16>", "u16", 2 * LANES)
+            # One less: 0 becomes the largest.
+            size = (halves & 0x7FFF) - 1
+            least = size if least is None else least.min(size)
+    assert least is not None
+    exact = f.reduce("umin", least) >= ((127 - 50) << 7) - 1
+    if m.form.kinds[3] != "v":
+        return exact & (((m.scalar(3) << 1) - 1) >= (1 << 24) - 1)
+    addends: Value | None = None
+    for dword in range(spec.accumulators):
+        size = (m.vector(3, dword) << 1) - 1
+        addends = size if addends is None else addends.min(size)
+    assert addends is not None
+    return exact & (f.reduce("umin", addends) >= (1 << 24) - 1)
 
 
 def _by_shuffles(m: LlvmMachine, spec: MatrixSpec) -> None:
@@ -109,7 +167,7 @@ def _by_shuffles(m: LlvmMachine, spec: MatrixSpec) -> None:
         else:
             total = m.vector(3, i).cast(spec.accumulator)
         places = [spec.d_place(lane, i) for lane in range(LANES)]
-        for k in range(spec.k):
+        for k in spec.k_order:
             left = [homes[block, row, k] for block, row, _ in places]
             right = [homes[block, column, k] for block, _, column in places]
             j = left[0][1]

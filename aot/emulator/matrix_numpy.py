@@ -1,4 +1,4 @@
-"""Matrix products in numpy: sequential f32 fused multiply-adds in rising k, straight from the lane maps."""
+"""Matrix products in numpy: sequential f32 fused multiply-adds, straight from the lane maps."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def multiply(spec: MatrixSpec, a_words: Words, b_words: Words, c_words: Words) -
     kind = {"f64": np.float64, "i32": np.int32}.get(spec.accumulator, np.float32)
     total = np.ascontiguousarray(c_words.T).view(kind)
     block, row, column = d_map
-    for k in range(spec.k):
+    for k in spec.k_order:
         left, right = a[block, row, k], b[block, column, k]
         if spec.accumulator == "i32":
             total = total + left * right

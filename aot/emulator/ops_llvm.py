@@ -25,6 +25,7 @@ _LLVM = {
     "f64": "double",
     "ptr": "ptr",
     "u8": "i8",
+    "bf16": "bfloat",
 }
 _COMPARE = {"eq", "ne", "ult", "ule", "ugt", "uge", "slt", "sle", "sgt", "sge"}
 _FCOMPARE = {"oeq", "une", "olt", "ole", "ogt", "oge"}

@@ -186,6 +186,8 @@ def fma_f64(a: Array, b: Array, c: Array) -> Array:
     from fractions import Fraction
 
     result = a * b + c
+    # The exact product of finite factors is finite, even if it does not fit.
+    result = np.where(np.isfinite(a) & np.isfinite(b) & np.isinf(c), c, result)
     for lane in np.flatnonzero(np.isfinite(a) & np.isfinite(b) & np.isfinite(c)):
         exact = Fraction(float(a[lane])) * Fraction(float(b[lane])) + Fraction(float(c[lane]))
         if exact:

@@ -74,14 +74,29 @@ def _sets(pairs: list[tuple[int, int]]) -> npt.NDArray[np.uint8]:
     """Register sets as bytes, with the coarse sets behind the exact ones; a last empty row for the end."""
     joined = b"".join(_set_bytes(v, s) for v, s in pairs) + bytes(layout.SET_BYTES)
     rows = np.frombuffer(joined, np.uint8).reshape(-1, layout.SET_BYTES).copy()
-    groups = np.unpackbits(rows[:, :64], axis=1, bitorder="little").reshape(-1, 2, 64, 4)
-    vectors = groups.max(axis=3).max(axis=1)
-    scalars = np.unpackbits(rows[:, 64:88], axis=1, bitorder="little").reshape(-1, 96, 2).max(axis=2)
-    coarse = scalars[:, :64].copy()
-    coarse[:, :32] |= scalars[:, 64:]
-    rows[:, layout.SET_COARSE_V : layout.SET_COARSE_V + 8] = np.packbits(vectors, axis=1, bitorder="little")
-    rows[:, layout.SET_COARSE_S : layout.SET_COARSE_S + 8] = np.packbits(coarse, axis=1, bitorder="little")
+    words = rows[:, :88].view(np.uint64)
+    groups = _squeeze(words[:, :8] | words[:, :8] >> np.uint64(1))
+    groups = _squeeze(groups | groups >> np.uint64(1))
+    vectors = groups[:, :4] | groups[:, 4:]
+    rows[:, layout.SET_COARSE_V : layout.SET_COARSE_V + 8] = vectors.astype(np.uint16).view(np.uint8)
+    pairs = _squeeze(words[:, 8:] | words[:, 8:] >> np.uint64(1))
+    pairs[:, 0] |= pairs[:, 2]
+    rows[:, layout.SET_COARSE_S : layout.SET_COARSE_S + 8] = pairs[:, :2].astype(np.uint32).view(np.uint8)
     return rows
+
+
+def _squeeze(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Every other bit of each word, from the lowest, side by side."""
+    words = words & np.uint64(0x5555555555555555)
+    for shift, mask in (
+        (1, 0x3333333333333333),
+        (2, 0x0F0F0F0F0F0F0F0F),
+        (4, 0x00FF00FF00FF00FF),
+        (8, 0x0000FFFF0000FFFF),
+        (16, 0x00000000FFFFFFFF),
+    ):
+        words = (words | words >> np.uint64(shift)) & np.uint64(mask)
+    return words
 
 
 @lru_cache(maxsize=65536)

@@ -19,11 +19,15 @@ from aot.emulator.run import ENGINES
 from aot.farm.admission import admit
 from aot.farm.cgroup import allowance
 from aot.runtime.inputs import KINDS
+from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE
+from aot.verification.coverage import Coverage, check_coverage
 from aot.verification.edge_case import EdgeCase
 from aot.verification.problem_file import VERIFY
 from aot.verification.session import VerifyRequest, VerifySummary, evidence_path, verify
 from cache_schema.cache_reader import Cache
 from cache_schema.errors import RequestError
+from cache_schema.identity import REDUCE
+from cache_schema.label import decode
 
 LINE_SECONDS = 30.0
 
@@ -36,6 +40,15 @@ LINE_SECONDS = 30.0
 @click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Only N kernels, spread over all axes.")
 @click.option("--shard", metavar="I/N", default="1/1", show_default=True, help="Only this part of the digests.")
 @click.option("--problems", metavar="FILE", help="The problems of a file instead of the edges of each kernel.")
+@click.option("--strict", is_flag=True, help="With --problems: no excuse for a problem that no kernel here serves.")
+@click.option("--split-k", type=int, metavar="N", help="For --problem: slices, for kernels that are told how many.")
+@click.option(
+    "--check",
+    "checked",
+    multiple=True,
+    metavar="EVIDENCE",
+    help="Run nothing: does this evidence show every kernel to be right? May be repeated.",
+)
 @click.option("--inputs", type=click.Choice(sorted(KINDS)), default="uniform", show_default=True, help="For --problem.")
 @click.option("--seed", default=1, show_default=True, help="Of operands and of the order of waves.")
 @click.option("--engine", type=click.Choice(ENGINES), default="llvm", show_default=True, help="Of the emulator.")
@@ -52,6 +65,9 @@ def command(
     sample: int | None,
     shard: str,
     problems: str | None,
+    strict: bool,
+    split_k: int | None,
+    checked: tuple[str, ...],
     inputs: str,
     seed: int,
     engine: str,
@@ -67,23 +83,39 @@ def command(
     Verdicts are kept in an evidence file, and a second run only does what is missing. Ends with exit code 1 if a kernel
     is wrong, and names it with a command that shows it again.
 
+    A problem of a file that is expected to be supported and that no kernel here serves is a failure too, unless the
+    grid's kernels for it are not in the cache, or all kernels refuse it for a documented reason; --strict takes no
+    excuse. With --check the exit code is 1 unless every kernel is covered by evidence of its edges, from an emulator of
+    this version.
+
     \b
     Examples:
       rocke-aot verify caches/gfx950-bf16.rocke --sample 100
       rocke-aot verify CACHE --problems problems.yaml
+      rocke-aot verify CACHE --check CACHE.evidence.jsonl
       rocke-aot verify CACHE --identity 3f9a01 --problem "n=1 c=8 h=5 w=5 k=8 y=3 x=3" --inputs ints
     """
+    if checked:
+        if problems is not None or problem_request:
+            raise RequestError("--check runs nothing: it goes with no problem")
+        coverage = check_coverage(Path(path), [Path(file) for file in checked])
+        click.echo(json.dumps(coverage.to_json(), indent=2) if as_json else _coverage_text(coverage, limit))
+        return errors.OK if coverage.complete else errors.NOT_DELIVERED
     cases = None
+    if split_k is not None and not problem_request:
+        raise RequestError("--split-k is for one problem; give --problem")
     if problem_request:
         if problems is not None:
             raise RequestError("give --problems or one problem, not both")
         with Cache.open(path) as cache:
             problem = problem_request.one(cache.dtype, cache.table.vocab["direction"])
-        cases = (EdgeCase("problem", problem, inputs, repeat=True),)
+        launch = () if split_k is None else (("split_k", split_k),)
+        cases = (EdgeCase("problem", problem, inputs, repeat=True, launch=launch),)
     file = Path(problems) if problems is not None else None
     kept = Path(evidence) if evidence is not None else None if cases else evidence_path(Path(path), file)
+    workers = admit(jobs, allowance()).workers
     request = VerifyRequest(
-        Path(path), identities, sample, _shard(shard), cases, file, engine, seed, admit(jobs, allowance()).workers, kept
+        Path(path), identities, sample, _shard(shard), cases, file, engine, seed, workers, kept, strict
     )
     with _Progress(as_json) as bar:
         summary = verify(request, bar.watch)
@@ -130,11 +162,15 @@ def _shard(text: str) -> tuple[int, int]:
 
 def _reproduce(path: str, failure: dict[str, Any], engine: str) -> str:
     """A command that runs the failing case alone."""
-    words = ["rocke-aot", "verify", path, "--identity", failure["digest"], "--engine", engine]
-    if "failing" in failure:
+    words = ["rocke-aot", "verify", path, "--engine", engine]
+    words += [word for digest in failure["digests"] for word in ("--identity", digest)]
+    # The second stage of backward weights serves no problem by itself: it is run on its own ones again.
+    if "failing" in failure and decode(failure["label"]).algorithm != REDUCE:
         failing = failure["failing"]
         words += ["--problem", failing["problem"]]
         words += ["--inputs", failing["inputs"], "--seed", str(failing["seed"])]
+        if failing["split_k"] != AUTOMATIC_DEGREE:
+            words += ["--split-k", str(failing["split_k"])]
     return shlex.join(words)
 
 
@@ -144,6 +180,7 @@ def _text(summary: VerifySummary, limit: int) -> str:
         pairs(
             [
                 ("kernels", summary.entries),
+                ("code objects", summary.code_objects),
                 (
                     "right",
                     f"{summary.right:,}"
@@ -159,8 +196,15 @@ def _text(summary: VerifySummary, limit: int) -> str:
             ]
         ),
     ]
-    rows = [(d.id, d.status, summary.kernels_per_problem.get(d.id, 0) if d.status == VERIFY else None, d.reason)
-            for d in summary.decisions]  # fmt: skip
+    rows = [
+        (
+            d.id,
+            f"{d.status} ({d.excuse})" if d.excuse else d.status,
+            summary.kernels_per_problem.get(d.id, 0) if d.status == VERIFY else None,
+            d.reason,
+        )
+        for d in summary.decisions
+    ]
     if rows:
         sections += ["\nproblems", table(("id", "", "kernels", ""), rows)]
     shown = summary.failures[: limit or None]
@@ -170,4 +214,15 @@ def _text(summary: VerifySummary, limit: int) -> str:
         sections += [f"  {failure['label']}", f"    {failure['message']}", f"    {failure['reproduce']}"]
     if len(shown) < len(summary.failures):
         sections.append(f"  ... and {len(summary.failures) - len(shown)} more; --limit 0 shows all")
+    return "\n".join(sections)
+
+
+def _coverage_text(coverage: Coverage, limit: int) -> str:
+    covered = coverage.entries - len(coverage.gaps)
+    sections = [f"{coverage.cache}: {covered:,} of {coverage.entries:,} kernels are shown to be right"]
+    sections += [f"  {file} counts for nothing: {reason}" for file, reason in coverage.ignored]
+    shown = coverage.gaps[: limit or None]
+    sections += [f"  {gap.label}: {gap.reason}" for gap in shown]
+    if len(shown) < len(coverage.gaps):
+        sections.append(f"  ... and {len(coverage.gaps) - len(shown)} more; --limit 0 shows all")
     return "\n".join(sections)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE
 from cache_schema.problem import ConvProblem
@@ -21,6 +22,7 @@ class EdgeCase:
     inputs: str
     repeat: bool = False
     degree: int = AUTOMATIC_DEGREE
+    launch: tuple[tuple[str, Any], ...] = ()
 
 
 def image_above(pixels: int) -> tuple[int, int, int]:

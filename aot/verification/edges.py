@@ -12,12 +12,17 @@ from aot.verification.edge_case import EdgeCase
 from aot.verification.edges_dgrad import dgrad_cases
 from aot.verification.edges_forward import forward_cases
 from aot.verification.edges_wgrad import wgrad_cases
-from cache_schema.identity import IMPLICIT_GEMM, Identity
+from aot.verification.run_reduce import reduce_cases
+from cache_schema.identity import IMPLICIT_GEMM, REDUCE, Identity
+
+#: Raise the number when the cases change: evidence of the old ones then counts no more.
+EDGES = "edges/2"
 
 _CASES: dict[tuple[str, str], Callable[[Identity], Iterator[EdgeCase]]] = {
     (IMPLICIT_GEMM, "fwd"): forward_cases,
     (IMPLICIT_GEMM, "dgrad"): dgrad_cases,
     (IMPLICIT_GEMM, "wgrad"): wgrad_cases,
+    (REDUCE, "wgrad"): reduce_cases,
 }
 
 

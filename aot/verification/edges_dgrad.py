@@ -53,7 +53,7 @@ def dgrad_cases(identity: Identity) -> Iterator[EdgeCase]:
     if identity.stride_h:
         yield EdgeCase("dense", replace(base, h=3, w=4, k=2 * lean, y=5, x=5, pad_h=2, pad_w=3), "uniform")
         return
-    strided = replace(base, n=2, h=7, w=9, k=ragged_channels(filters, identity.tile_k, 2 * identity.tile_k), y=3, x=3, pad_h=1, pad_w=1)
+    strided = replace(base, n=2, h=7, w=9, k=ragged.k, y=3, x=3, pad_h=1, pad_w=1)
     yield EdgeCase("strided", replace(strided, stride_h=2, stride_w=2), "uniform")
     dilated = replace(base, h=13, w=12, k=lean, y=2, x=3, pad_h=1, pad_w=4, stride_h=4, stride_w=3)
     yield EdgeCase("dilated", replace(dilated, dilation_h=2, dilation_w=2), "ints")

@@ -2,7 +2,7 @@
 
 | name | what it reaches |
 |---|---|
-| ragged | partial last tiles in M, N and K, more than one tile in M and N; padding and dilation; an odd count of K tiles |
+| ragged | partial last tiles in M, N and K, several tiles in M and N, an odd count in K; padding and dilation |
 | planted-nan, planted-inf | the same on one tile of M and N, two specials planted in X |
 | strided | an even count of whole K tiles, stride and dilation in both axes, M below one tile |
 | grouped | three groups, few filters and channels |

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,24 +14,23 @@ from aot.runtime.device import CodeProvider, Device
 from aot.runtime.float16 import Bits, quiet_nan
 from aot.runtime.inputs import make_inputs
 from aot.runtime.plan_data import Plan
+from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE
 from aot.runtime.problem_text import problem_text
 from aot.runtime.reference import Reference, reference
 from aot.verification.edge_case import EdgeCase
 from cache_schema.problem import ConvProblem
 
 #: References kept: kernels are visited in an order in which neighbours often share their problems.
-KEPT_REFERENCES = 64
+KEPT_REFERENCES = 128
 #: Faults that are told of one run; the rest is counted.
 TOLD_FAULTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """One run. `failure` is empty when the result is right and nothing else was wrong, else it says what was."""
+    """One case. `failure` is empty when every run was right and nothing else was wrong, else it says what was."""
 
-    name: str
-    problem: ConvProblem
-    inputs: str
+    case: EdgeCase
     seed: int
     failure: str
     comparison: Comparison
@@ -39,16 +39,15 @@ class CaseResult:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, short for a right result and in full for a wrong one."""
-        verdict = self.comparison
-        record: dict[str, Any] = {
-            "name": self.name,
-            "problem": problem_text(self.problem),
-            "inputs": self.inputs,
-            "seed": self.seed,
+        case, verdict = self.case, self.comparison
+        record: dict[str, Any] = {"name": case.name, "problem": problem_text(case.problem), "inputs": case.inputs}
+        if case.degree != AUTOMATIC_DEGREE:
+            record["split_k"] = case.degree
+        record |= {
             "elements": verdict.elements,
             "exact": verdict.exact_elements,
-            "instructions": self.instructions,
-            **{name: float(f"{getattr(verdict, name):.4g}") for name in ("worst_error", "bound", "worst_use")},
+            "bound": float(f"{verdict.bound:.3g}"),
+            "worst_error": float(f"{verdict.worst_error:.3g}"),
         }
         if self.failure:
             record |= {"failure": self.failure, "faults": list(self.faults), "comparison": verdict.to_json()}
@@ -68,16 +67,16 @@ def operands(problem: ConvProblem, kind: str, seed: int) -> tuple[Bits, Bits, Re
 def run_case(case: EdgeCase, plan: Plan, devices: tuple[Device, Device], code: CodeProvider, seed: int) -> CaseResult:
     """Execute a plan from a poisoned output and compare.
 
-    A case that repeats is run on the second device too, which schedules otherwise: if the plan says that equal runs
-    give equal bits, they must.
+    A case that repeats is run on the second device too, which schedules otherwise. Both results have to be right, and
+    if the plan says that equal runs give equal bits, they have to be equal.
     """
     first, second, result = plan.buffers[:3]
     a, b, exact = operands(case.problem, case.inputs, seed)
-    runs = []
+    runs: list[Bits] = []
     faults: list[str] = []
     instructions = 0
-    changed = ""
-    for device in devices[: 2 if case.repeat and plan.deterministic else 1]:
+    failure = ""
+    for device in devices[: 2 if case.repeat else 1]:
         output = np.full(result.shape, quiet_nan(case.problem.dtype), dtype=np.uint16)
         arrays = {first.name: a.copy(), second.name: b.copy(), result.name: output}
         execution = device.execute(plan, arrays, code)
@@ -86,17 +85,39 @@ def run_case(case: EdgeCase, plan: Plan, devices: tuple[Device, Device], code: C
         instructions += execution.instructions
         for buffer, before in ((first, a), (second, b)):
             if not np.array_equal(arrays[buffer.name], before):
-                changed = f"operand {buffer.name} was written to"
-    verdict = compare(runs[0], exact, case.problem.dtype, plan.partial_sums, plan.rounded_sums)
-    failure = _failure(verdict, faults) or changed
-    if not failure and len(runs) == 2 and not np.array_equal(runs[0], runs[1]):
-        failure = f"{int((runs[0] != runs[1]).sum())} elements differ between two runs"
-    return CaseResult(
-        case.name, case.problem, case.inputs, seed, failure, verdict, tuple(faults[:TOLD_FAULTS]), instructions
+                failure = f"operand {buffer.name} was written to"
+    return judged(
+        case, runs, exact, faults, instructions, seed, plan.partial_sums, plan.rounded_sums, plan.deterministic, failure
     )
 
 
-def _failure(verdict: Comparison, faults: list[str]) -> str:
+def judged(
+    case: EdgeCase,
+    runs: Sequence[Bits],
+    exact: Reference,
+    faults: Sequence[str],
+    instructions: int,
+    seed: int,
+    partial_sums: int,
+    rounded_sums: int,
+    deterministic: bool,
+    failure: str = "",
+) -> CaseResult:
+    """The verdict on the results of equal runs; `failure` is one that is known already."""
+    dtype = case.problem.dtype
+    verdict = compare(runs[0], exact, dtype, partial_sums, rounded_sums)
+    for again in runs[1:]:
+        if np.array_equal(again, runs[0]):
+            continue
+        if deterministic:
+            failure = failure or f"{int((again != runs[0]).sum())} elements differ between two runs"
+        other = compare(again, exact, dtype, partial_sums, rounded_sums)
+        verdict = verdict if not verdict.right or other.right else other
+    failure = _failure(verdict, faults) or failure
+    return CaseResult(case, seed, failure, verdict, tuple(faults[:TOLD_FAULTS]), instructions)
+
+
+def _failure(verdict: Comparison, faults: Sequence[str]) -> str:
     if faults:
         return f"{len(faults)} faults, the first: {faults[0]}"
     if not verdict.right:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import time
 from collections.abc import Callable, Sequence
@@ -14,19 +15,19 @@ import numpy as np
 from aot.emulator import EMULATOR_VERSION
 from aot.inspection.cache_summary import seal
 from aot.inspection.resolve import resolve
-from aot.verification import problem_file
 from aot.verification.edge_case import EdgeCase
+from aot.verification.edges import EDGES
 from aot.verification.evidence import RIGHT as VERDICT_RIGHT
 from aot.verification.evidence import SUFFIX, Evidence, Header, default_path
 from aot.verification.problem_file import Decision, decide
-from aot.verification.verify import Task, Verdict, verify_entries
+from aot.verification.verify import Group, Task, Verdict, verify_groups
 from cache_schema.cache_reader import Cache
 from cache_schema.errors import RequestError
+from cache_schema.outcome import OutcomeKind
 from cache_schema.problem_parse import load_problem_file
+from cache_schema.table import IdentityTable
+from grids.catalogue import buildable
 from grids.selection import in_shard, spread
-
-#: Raise the number when the edge cases change: old evidence then shows something else.
-EDGES = "edges/1"
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class VerifyRequest:
 
     Entries: those of `identities` (labels or digests), else all of the shard, of which `sample` spreads a number over
     all axes. Problems: `cases`, else those of `problems`, else the edges of each kernel. `evidence` is where verdicts
-    are kept; None keeps none.
+    are kept; None keeps none. `strict` excuses no problem of a file that is not served.
     """
 
     cache: Path
@@ -48,15 +49,18 @@ class VerifyRequest:
     seed: int = 1
     jobs: int = 1
     evidence: Path | None = None
+    strict: bool = False
 
 
 @dataclass
 class VerifySummary:
-    """Counts of kernels, and everything that is not right."""
+    """Counts of kernels, one per identity, and everything that is not right."""
 
     cache: str
     evidence: str | None
+    strict: bool = False
     entries: int = 0
+    code_objects: int = 0
     right: int = 0
     wrong: int = 0
     error: int = 0
@@ -72,14 +76,21 @@ class VerifySummary:
     @property
     def delivered(self) -> bool:
         """Whether all that was asked for is shown to be right."""
-        problems_fail = any(decision.status in problem_file.FAILURES for decision in self.decisions)
+        problems_fail = any(decision.fails(self.strict) for decision in self.decisions)
         return not (self.wrong or self.error or problems_fail) and self.without_cases < max(self.entries, 1)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         record = asdict(self)
         record["decisions"] = [
-            {"id": d.id, "status": d.status, "reason": d.reason, "kernels": self.kernels_per_problem.get(d.id, 0)}
+            {
+                "id": d.id,
+                "status": d.status,
+                "excuse": d.excuse,
+                "fails": d.fails(self.strict),
+                "reason": d.reason,
+                "kernels": self.kernels_per_problem.get(d.id, 0),
+            }
             for d in self.decisions
         ]
         del record["kernels_per_problem"]
@@ -103,38 +114,65 @@ def verify(request: VerifyRequest, watch: Callable[[int, VerifySummary], None]) 
         entries = _entries(cache, request)
         cases = request.cases
         problems = EDGES
+        # A kernel that was wanted and could not be built is no excuse.
+        failed = {kind for kind, _ in cache.outcome_counts()} & {OutcomeKind.FAILED, OutcomeKind.TIMED_OUT}
+        summary.strict = request.strict or bool(failed)
         if request.problems is not None:
             problems = hashlib.sha256(request.problems.read_bytes()).hexdigest() if request.problems.is_file() else ""
             table = cache.table.take(np.array(entries))
-            summary.decisions = decide(load_problem_file(request.problems), table, cache.dtype)
+            whole = _grid(cache.arch, cache.dtype)
+            summary.decisions = decide(load_problem_file(request.problems), table, cache.dtype, whole)
             cases = tuple(decision.case for decision in summary.decisions if decision.case is not None)
         header = Header(seal(cache), cache.arch, cache.dtype, EMULATOR_VERSION, request.engine, request.seed, problems)
-        digests = {number: cache.entries.at("digest", number).hex() for number in entries}
-        # Similar kernels stand together: they share problems, references and blocks of the file.
-        entries.sort(key=cache.kernel_of)
+        groups = _groups(cache, entries)
+        wanted = {group: [cache.digests[number].tobytes().hex() for number in group] for group in groups}
+        codes = {group: cache.entry(group[0]).blob_digest for group in groups}
     evidence = Evidence.resume(request.evidence, header) if request.evidence is not None else None
     known = evidence.verdicts if evidence else {}
-    done = [number for number in entries if known.get(digests[number], {}).get("verdict") == VERDICT_RIGHT]
-    skipped = set(done)
-    left = [number for number in entries if number not in skipped]
-    summary.entries, summary.reused = len(entries), len(done)
-    for number in done:
-        _count(summary, known[digests[number]])
+    left: list[Group] = []
+    summary.entries, summary.code_objects = len(entries), len(groups)
+    for group in groups:
+        verdict = known.get(codes[group])
+        if verdict and verdict["verdict"] == VERDICT_RIGHT and set(wanted[group]) <= set(verdict["digests"]):
+            _count(summary, verdict, len(group))
+        else:
+            left.append(group)
+    summary.reused = summary.right
     summary.runs = summary.instructions = 0  # of this run
-    watch(len(left), summary)
+    waiting = sum(map(len, left))
+    watch(waiting, summary)
     try:
-        for verdict in verify_entries(Task(request.cache, cases, request.engine, request.seed), left, request.jobs):
+        for verdict in verify_groups(Task(request.cache, cases, request.engine, request.seed), left, request.jobs):
             if evidence:
                 evidence.add(verdict)
-            _count(summary, verdict)
+            _count(summary, verdict, len(verdict["digests"]))
             summary.seconds = time.monotonic() - started
-            watch(len(left) - (summary.right + summary.wrong + summary.error - len(done)), summary)
+            waiting -= len(verdict["digests"])
+            watch(waiting, summary)
     finally:
         if evidence:
             evidence.settle()
-    summary.failures.sort(key=lambda verdict: str(verdict["digest"]))
+    summary.failures.sort(key=lambda verdict: str(verdict["digests"]))
     summary.seconds = time.monotonic() - started
     return summary
+
+
+def _grid(arch: str, dtype: str) -> Callable[[str], IdentityTable]:
+    """All kernels of the grid by direction, made when asked for."""
+
+    @functools.cache
+    def whole(direction: str) -> IdentityTable:
+        return buildable(arch, [dtype], [direction], None, None, None)
+
+    return whole
+
+
+def _groups(cache: Cache, entries: Sequence[int]) -> list[Group]:
+    """Entries by the code object that they share. Similar kernels stand together: they share problems."""
+    groups: dict[int, list[int]] = {}
+    for number in entries:
+        groups.setdefault(cache.kernel_of(number), []).append(number)
+    return [tuple(groups[kernel]) for kernel in sorted(groups)]
 
 
 def _entries(cache: Cache, request: VerifyRequest) -> list[int]:
@@ -158,14 +196,14 @@ def _entries(cache: Cache, request: VerifyRequest) -> list[int]:
     return [int(row) for row in rows]
 
 
-def _count(summary: VerifySummary, verdict: Verdict) -> None:
-    setattr(summary, verdict["verdict"], getattr(summary, verdict["verdict"]) + 1)
+def _count(summary: VerifySummary, verdict: Verdict, identities: int) -> None:
+    setattr(summary, verdict["verdict"], getattr(summary, verdict["verdict"]) + identities)
     cases: Sequence[dict[str, Any]] = verdict["cases"]
     if verdict["verdict"] != VERDICT_RIGHT:
         summary.failures.append(verdict)
     elif not cases:
-        summary.without_cases += 1
+        summary.without_cases += identities
     summary.runs += len(cases)
-    summary.instructions += sum(case["instructions"] for case in cases)
+    summary.instructions += verdict["instructions"]
     for case in cases:
         summary.kernels_per_problem[case["name"]] = summary.kernels_per_problem.get(case["name"], 0) + 1

@@ -12,30 +12,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from aot.runtime.device import EmulatorDevice
 from aot.runtime.plan import make_plan
-from aot.runtime.plan_data import PlanError
-from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE, WgradOptions
+from aot.runtime.plan_wgrad import WgradOptions
 from aot.verification.edge_case import EdgeCase
-from aot.verification.edges import edge_cases
 from aot.verification.evidence import ERROR, RIGHT, WRONG
-from aot.verification.problem_file import served_cases
+from aot.verification.kernel_cases import Launcher, kernel_cases
 from aot.verification.run_case import CaseResult, run_case
+from aot.verification.run_reduce import run_reduce
 from cache_schema.cache_reader import Cache, Entry
-from cache_schema.identity import REDUCE, Identity
+from cache_schema.identity import REDUCE
 from cache_schema.label import encode
-from cache_schema.table import IdentityTable
 
-#: Entries handed to a worker at a time, and chunks that wait per worker.
-CHUNK_ENTRIES = 4
+#: Kernels handed to a worker at a time, and chunks that wait per worker.
+CHUNK_KERNELS = 4
 CHUNKS_PER_WORKER = 2
 #: So few are verified in this process: starting others would take longer.
-FEW_ENTRIES = 8
+FEW_KERNELS = 8
 
 Verdict = dict[str, Any]
-_Chunk = tuple[int, ...]
+#: Entries that share a code object.
+Group = tuple[int, ...]
+_Chunk = tuple[Group, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,85 +46,67 @@ class Task:
     seed: int
 
 
-def verify_entries(task: Task, entries: Sequence[int], jobs: int) -> Iterator[Verdict]:
-    """One verdict per entry, as they come, from as many processes as there are jobs, or this one for a few.
+def verify_groups(task: Task, groups: Sequence[Group], jobs: int) -> Iterator[Verdict]:
+    """One verdict per code object, as they come, from as many processes as there are jobs, or this one for a few.
 
     A worker that dies takes only the kernel with it that it worked on; that kernel's verdict is an error.
     """
-    if len(entries) <= FEW_ENTRIES:
+    if len(groups) <= FEW_KERNELS:
         with Cache.open(task.cache) as cache:
-            for number in entries:
-                yield verify_entry(task, cache, number)
+            for group in groups:
+                yield verify_group(task, cache, group)
         return
-    chunks = [tuple(entries[i : i + CHUNK_ENTRIES]) for i in range(0, len(entries), CHUNK_ENTRIES)]
+    chunks = [tuple(groups[i : i + CHUNK_KERNELS]) for i in range(0, len(groups), CHUNK_KERNELS)]
     while chunks:
         lost, chunks = yield from _in_processes(task, chunks, jobs)
-        for number in lost:
-            yield _alone(task, number)
+        for group in lost:
+            yield _alone(task, group)
 
 
-def verify_entry(task: Task, cache: Cache, number: int) -> Verdict:
-    """The verdict of one entry; whatever goes wrong is part of it."""
-    entry = cache.entry(number)
-    record = _verdict(entry, RIGHT, "")
+def verify_group(task: Task, cache: Cache, group: Group) -> Verdict:
+    """The verdict of one code object for all identities that share it; whatever goes wrong is part of it."""
+    entries = [cache.entry(number) for number in group]
+    record = _verdict(entries, RIGHT, "")
     devices = (EmulatorDevice(task.seed, task.engine), EmulatorDevice(task.seed + 1, task.engine))
+    worst_use = 0.0
     try:
-        launched = _launched(cache, number)
-        codes = {entry.blob_digest: cache.code_object(number), launched.blob_digest: _code(cache, launched)}
-
-        def helper(identity: Identity) -> Entry | None:
-            found = cache.find_identity(identity)
-            if found is None:
-                return None
-            step = cache.entry(found)
-            codes[step.blob_digest] = cache.code_object(found)
-            return step
-
-        table = IdentityTable.from_identities([launched.identity])
-        cases = edge_cases(launched.identity) if task.cases is None else served_cases(task.cases, table)
-        for case in cases:
-            options = WgradOptions(case.split_k if launched.identity.split_k > 1 else AUTOMATIC_DEGREE, helper=helper)
-            plan = make_plan(launched, case.problem, options)
-            result = run_case(case, plan, devices, codes.__getitem__, task.seed)
+        launcher = Launcher(cache)
+        for entry, case in kernel_cases(entries, task.cases, launcher):
+            if entry.identity.algorithm == REDUCE:
+                result = run_reduce(case, entry, devices, launcher.code, task.seed)
+            else:
+                options = WgradOptions(split_k=case.degree, helper=launcher.helper)
+                plan = make_plan(entry, case.problem, options)
+                result = run_case(case, plan, devices, launcher.code, task.seed)
             record["cases"].append(result.to_json())
+            record["instructions"] += result.instructions
+            worst_use = max(worst_use, result.comparison.worst_use)
             if result.failure and record["verdict"] == RIGHT:
                 record.update(verdict=WRONG, message=f"{case.name}: {result.failure}", **_reproduce(result))
+                record["label"] = encode(entry.identity)
     except Exception as error:  # one kernel's trouble must not end the night's run
         record.update(verdict=ERROR, message=f"{type(error).__name__}: {error}")
+    record["use"] = float(f"{worst_use:.2g}")
     return record
 
 
-def _launched(cache: Cache, number: int) -> Entry:
-    """The kernel whose plans an entry is verified by: itself, or for a second stage the first that needs it."""
-    entry = cache.entry(number)
-    if entry.identity.algorithm != REDUCE:
-        return entry
-    columns = cache.table.columns
-    users = np.flatnonzero(columns["two_stage"] & (columns["ws_replicas"] == entry.identity.ws_replicas))
-    if not len(users):
-        raise PlanError("no two-stage kernel of the cache needs it")
-    return cache.entry(int(users[0]))
-
-
-def _code(cache: Cache, entry: Entry) -> bytes:
-    number = cache.find(entry.digest)
-    assert number is not None
-    return cache.code_object(number)
-
-
-def _verdict(entry: Entry, verdict: str, message: str) -> Verdict:
+def _verdict(entries: Sequence[Entry], verdict: str, message: str) -> Verdict:
     return {
-        "digest": entry.digest.hex(),
-        "label": encode(entry.identity),
-        "code_object": entry.blob_digest,
+        "code": entries[0].blob_digest,
+        "digests": [entry.digest.hex() for entry in entries],
+        "label": encode(entries[0].identity),
         "verdict": verdict,
         "message": message,
         "cases": [],
+        "instructions": 0,
+        "use": 0.0,
     }
 
 
 def _reproduce(result: CaseResult) -> dict[str, Any]:
-    return {"failing": {"problem": result.to_json()["problem"], "inputs": result.inputs, "seed": result.seed}}
+    """How to see it again."""
+    case, told = result.case, result.to_json()
+    return {"failing": {"problem": told["problem"], "inputs": case.inputs, "seed": result.seed, "split_k": case.degree}}
 
 
 class _Worker:
@@ -142,8 +122,8 @@ def _start_worker(task: Task) -> None:
     _Worker.task, _Worker.cache = task, Cache.open(task.cache)
 
 
-def _work(entries: tuple[int, ...]) -> list[Verdict]:
-    return [verify_entry(_Worker.task, _Worker.cache, number) for number in entries]
+def _work(chunk: _Chunk) -> list[Verdict]:
+    return [verify_group(_Worker.task, _Worker.cache, group) for group in chunk]
 
 
 def _pool(task: Task, jobs: int) -> ProcessPoolExecutor:
@@ -156,8 +136,8 @@ def _pool(task: Task, jobs: int) -> ProcessPoolExecutor:
 
 def _in_processes(
     task: Task, chunks: Sequence[_Chunk], jobs: int
-) -> Generator[Verdict, None, tuple[list[int], list[_Chunk]]]:
-    """Verdicts of all chunks. When a worker dies: the entries that were worked on, and the chunks that still wait."""
+) -> Generator[Verdict, None, tuple[list[Group], list[_Chunk]]]:
+    """Verdicts of all chunks. When a worker dies: the groups that were worked on, and the chunks that still wait."""
     waiting = list(reversed(chunks))
     running: dict[Future[list[Verdict]], _Chunk] = {}
     pool = _pool(task, min(jobs, len(chunks)))
@@ -172,17 +152,18 @@ def _in_processes(
                 del running[future]
                 yield from verdicts
     except BrokenProcessPool:
-        return [number for chunk in running.values() for number in chunk], waiting[::-1]
+        return [group for chunk in running.values() for group in chunk], waiting[::-1]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     return [], []
 
 
-def _alone(task: Task, number: int) -> Verdict:
-    """The verdict of one entry from a process of its own."""
+def _alone(task: Task, group: Group) -> Verdict:
+    """The verdict of one code object from a process of its own."""
     with _pool(task, 1) as pool:
         try:
-            return pool.submit(_work, (number,)).result()[0]
+            return pool.submit(_work, (group,)).result()[0]
         except BrokenProcessPool:
             with Cache.open(task.cache) as cache:
-                return _verdict(cache.entry(number), ERROR, "the process that emulated it died")
+                entries = [cache.entry(number) for number in group]
+                return _verdict(entries, ERROR, "the process that emulated it died")

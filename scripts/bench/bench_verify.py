@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Time to verify kernels against the time to compile them, over a sample spread over all axes.
 
-    scripts/bench/bench_verify.py [--arch gfx950] [--dtype bf16] [--sample 100] [--engine llvm]
+    scripts/bench/bench_verify.py [--arch gfx950] [--dtype bf16] [--direction fwd] [--sample 100] [--engine llvm]
 
 Both are CPU seconds of this process and of what it starts, so other work on the machine does not matter. Compiling is
 emission, code generation and link in a warm engine; verifying is all cases of a kernel's edges, planning, operands,
@@ -20,7 +20,7 @@ from aot.farm.build import BuildRequest, build
 from aot.farm.selection import GridScope
 from aot.kernels import emit
 from aot.toolchain import content_key, find_toolchain, link, open_engine, symbol_of, with_symbol
-from aot.verification.verify import Task, verify_entry
+from aot.verification.verify import Task, verify_group
 from cache_schema.cache_reader import Cache
 from cache_schema.identity import Identity
 
@@ -47,24 +47,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arch", default="gfx950")
     parser.add_argument("--dtype", default="bf16")
+    parser.add_argument("--direction", default="fwd")
     parser.add_argument("--sample", type=int, default=100)
     parser.add_argument("--engine", default="llvm")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rocke-bench-") as folder:
-        scope = GridScope(options.arch, ("fwd",), limit=options.sample)
+        scope = GridScope(options.arch, (options.direction,), limit=options.sample)
         build(BuildRequest(scope, (options.dtype,), find_toolchain(), Path(folder)))
         path = Path(folder) / f"{options.arch}-{options.dtype}.rocke"
         with Cache.open(path) as cache:
             task = Task(path, None, options.engine, 1)
-            verify_entry(task, cache, 0)  # what is compiled or imported once
+            verify_group(task, cache, (0,))  # what is compiled or imported once
             compiling = compile_seconds([cache.identity(number) for number in range(len(cache))])
             verifying, verdicts = [], []
             for number in range(len(cache)):
                 start = process_time()
-                verdicts.append(verify_entry(task, cache, number))
+                verdicts.append(verify_group(task, cache, (number,)))
                 verifying.append(process_time() - start)
     runs = [case for verdict in verdicts for case in verdict["cases"]]
-    instructions = sum(case["instructions"] for case in runs)
+    instructions = sum(verdict["instructions"] for verdict in verdicts)
     right = sum(verdict["verdict"] == "right" for verdict in verdicts)
     print(f"{len(verdicts)} kernels, {right} right, {len(runs)} runs, {instructions:,} wave instructions")
     for name, seconds in (("compile", compiling), ("verify", verifying)):
@@ -72,7 +73,7 @@ def main() -> None:
         print(f"{name}: {mean:.1f} ms a kernel, median {median:.1f}")
     print(f"verify / compile: {sum(verifying) / sum(compiling):.2f}")
     print(f"wave instructions per second of verification: {instructions / sum(verifying):,.0f}")
-    print(f"worst share of the accumulation bound that was used: {max(case['worst_use'] for case in runs):.3f}")
+    print(f"worst share of the accumulation bound that was used: {max(verdict['use'] for verdict in verdicts):.3f}")
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def test_evidence_is_shown(own_cache: Path, tmp_path: Path, capsys: pytest.Captu
     problems.write_text(FILE)
     assert run(["verify", str(own_cache), "--problems", str(problems), "--jobs", "1"]) == 0
     shown = capsys.readouterr().out
-    for part in ("fine", "refused", "skipped", "own.rocke.few.evidence.jsonl"):
+    for part in ("fine", "refused", "unserved (outside)", "own.rocke.few.evidence.jsonl"):
         assert part in shown
     assert run(["inspect", str(own_cache), "--json"]) == 0
     (proof,) = json.loads(capsys.readouterr().out)["evidence"]
@@ -83,6 +83,8 @@ def test_a_failure_names_its_reproducer(lying_cache: Path, tmp_path: Path, capsy
         (["--problems", "absent.yaml", "--problem", PROBLEM], "not both"),
         (["--identity", encode(QUICK) + ":wpeu=1"], "no kernel"),
         (["--engine", "fpga"], "fpga"),
+        (["--split-k", "4"], "--problem"),
+        (["--check", "absent.jsonl", "--problem", PROBLEM], "--check"),
     ],
 )
 def test_bad_requests(own_cache: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str) -> None:
@@ -91,3 +93,24 @@ def test_bad_requests(own_cache: Path, capsys: pytest.CaptureFixture[str], optio
     captured = capsys.readouterr()
     assert message in captured.err
     assert len(captured.err.splitlines()) == 1
+
+
+def test_a_release_asks_for_evidence(own_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every kernel needs a right verdict over its edges; parts add up; what is missing is named."""
+    parts = []
+    for identity in (QUICK, SHUFFLED):
+        parts.append(str(own_cache.with_name(f"{encode(identity).count('x')}{len(parts)}.jsonl")))
+        options = ["--identity", encode(identity), "--evidence", parts[-1], "--jobs", "1"]
+        assert run(["verify", str(own_cache), *options]) == 0
+    capsys.readouterr()
+    assert run(["verify", str(own_cache), "--check", parts[0]]) == 1
+    shown = capsys.readouterr().out
+    assert "1 of 2 kernels" in shown
+    assert f"{encode(SHUFFLED)}: no evidence" in shown
+    assert run(["verify", str(own_cache), "--check", parts[0], "--check", parts[1], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["covered"] == 2
+    old = Path(parts[0])
+    old.write_text(old.read_text().replace('"emulator":"', '"emulator":"older '))
+    assert run(["verify", str(own_cache), "--check", parts[0], "--check", parts[1]]) == 1
+    assert "counts for nothing: emulator older" in capsys.readouterr().out
+    assert run(["verify", str(own_cache), "--check", "absent.jsonl"]) == 2

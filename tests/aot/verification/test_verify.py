@@ -16,8 +16,9 @@ from aot.verification.edge_case import EdgeCase
 from aot.verification.edges import edge_cases
 from aot.verification.evidence import EvidenceError, read_evidence, summarise_evidence
 from aot.verification.session import VerifyRequest, VerifySummary, verify
-from aot.verification.verify import Task, Verdict, verify_entries, verify_entry
+from aot.verification.verify import Group, Task, Verdict, verify_group, verify_groups
 from cache_schema.cache_reader import Cache
+from cache_schema.digest import identity_digest
 from cache_schema.errors import RequestError
 from cache_schema.label import encode
 from cache_schema.problem import ConvProblem
@@ -47,12 +48,13 @@ def test_right_kernels_pass(quick_cache: Path, tmp_path: Path) -> None:
     assert summary.instructions > 1000
     header, verdicts = read_evidence(file)
     assert header["cache"] == quick_cache.read_bytes()[-32:].hex()
-    assert {verdict["label"] for verdict in verdicts} == {encode(QUICK), encode(SHUFFLED)}
+    digests = {identity_digest(identity).hex() for identity in (QUICK, SHUFFLED)}
+    assert {digest for verdict in verdicts for digest in verdict["digests"]} == digests
     for verdict in verdicts:
+        assert verdict["use"] <= 1
         ragged, one = verdict["cases"]
         assert ragged["elements"] == 6 * 3 * 20
         assert 0 < ragged["worst_error"] <= ragged["bound"]
-        assert ragged["worst_use"] <= 1
         assert one["exact"] == one["elements"] == 4
     told = summarise_evidence(header["cache"], file)
     assert (told["of_this_cache"], told["right"], told["wrong"], told["runs"]) == (True, 2, 0, 4)
@@ -64,7 +66,7 @@ def test_edges_of_a_real_kernel(quick_cache: Path) -> None:
     with Cache.open(quick_cache) as cache:
         number = cache.find_identity(QUICK)
         assert number is not None
-        verdict = verify_entry(Task(quick_cache, None, "llvm", 1), cache, number)
+        verdict = verify_group(Task(quick_cache, None, "llvm", 1), cache, (number,))
     assert verdict["verdict"] == "right", verdict["message"]
     assert [case["name"] for case in verdict["cases"]] == [case.name for case in edge_cases(QUICK)]
 
@@ -79,7 +81,7 @@ def test_a_wrong_kernel_is_named(lying_cache: Path) -> None:
     (failure,) = summary.failures
     assert failure["label"] == encode(LIAR)
     assert failure["message"].startswith("narrow: ")
-    assert failure["failing"] == {"problem": problem_text(narrow.problem), "inputs": "ints", "seed": 1}
+    assert failure["failing"] == {"problem": problem_text(narrow.problem), "inputs": "ints", "seed": 1, "split_k": -1}
     assert ["failure" in case for case in failure["cases"]] == [False, True]
     json.dumps(summary.to_json())
 
@@ -89,7 +91,8 @@ def test_evidence_is_continued(quick_cache: Path, tmp_path: Path) -> None:
     whole, torn = tmp_path / "whole.jsonl", tmp_path / "torn.jsonl"
     run(quick_cache, whole)
     lines = whole.read_text().splitlines(keepends=True)
-    torn.write_text("".join(lines[:2]) + lines[2][:50])
+    assert [line.split(":")[0] for line in lines] == ['{"format"', *['{"case"'] * 2, *['{"code"'] * 2]
+    torn.write_text("".join(lines[:4]) + lines[4][:50])
     summary = run(quick_cache, torn)
     assert (summary.right, summary.reused, summary.runs) == (2, 1, 2)
     assert torn.read_text() == whole.read_text()
@@ -118,7 +121,7 @@ def test_other_evidence_is_replaced_and_foreign_files_are_not(quick_cache: Path,
     with pytest.raises(RequestError, match="not evidence"):
         run(quick_cache, foreign)
     assert "groceries" in foreign.read_text()
-    (tmp_path / "broken.jsonl").write_text(file.read_text().replace('{"digest"', "digest", 1))
+    (tmp_path / "broken.jsonl").write_text(file.read_text().replace('{"case"', "case", 1))
     with pytest.raises(EvidenceError, match="line 2"):
         read_evidence(tmp_path / "broken.jsonl")
 
@@ -146,10 +149,10 @@ def test_nothing_run_is_nothing_shown(quick_cache: Path) -> None:
 def test_processes_give_the_same_verdicts(quick_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two workers or none, the verdicts are equal."""
     task = Task(quick_cache, CASES[1:], "llvm", 1)
-    alone = sorted(verify_entries(task, [0, 1], jobs=1), key=lambda v: str(v["digest"]))
-    monkeypatch.setattr(verify_module, "FEW_ENTRIES", 0)
-    monkeypatch.setattr(verify_module, "CHUNK_ENTRIES", 1)
-    shared = sorted(verify_entries(task, [0, 1], jobs=2), key=lambda v: str(v["digest"]))
+    alone = sorted(verify_groups(task, [(0,), (1,)], jobs=1), key=lambda v: str(v["code"]))
+    monkeypatch.setattr(verify_module, "FEW_KERNELS", 0)
+    monkeypatch.setattr(verify_module, "CHUNK_KERNELS", 1)
+    shared = sorted(verify_groups(task, [(0,), (1,)], jobs=2), key=lambda v: str(v["code"]))
     assert alone == shared
     assert len(alone) == 2
 
@@ -159,12 +162,12 @@ class DyingPool:
 
     deadly = 1
 
-    def submit(self, _work: object, entries: tuple[int, ...]) -> Future[list[Verdict]]:
+    def submit(self, _work: object, groups: tuple[Group, ...]) -> Future[list[Verdict]]:
         future: Future[list[Verdict]] = Future()
-        if self.deadly in entries:
+        if (self.deadly,) in groups:
             future.set_exception(BrokenProcessPool())
         else:
-            future.set_result([{"entry": number} for number in entries])
+            future.set_result([{"entry": group[0]} for group in groups])
         return future
 
     def shutdown(self, **_: object) -> None: ...
@@ -178,10 +181,12 @@ class DyingPool:
 def test_a_dying_worker_takes_one_kernel_with_it(quick_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks that were waiting go on, those that ran are done one by one, the deadly kernel is an error."""
     monkeypatch.setattr(verify_module, "_pool", lambda _task, _jobs: DyingPool())
-    monkeypatch.setattr(verify_module, "CHUNK_ENTRIES", 2)
-    verdicts: Iterator[Verdict] = verify_entries(Task(quick_cache, CASES, "llvm", 1), list(range(20)), jobs=2)
+    monkeypatch.setattr(verify_module, "CHUNK_KERNELS", 2)
+    verdicts: Iterator[Verdict] = verify_groups(
+        Task(quick_cache, CASES, "llvm", 1), [(number,) for number in range(20)], jobs=2
+    )
     found = list(verdicts)
-    errors = [verdict for verdict in found if "digest" in verdict]
+    errors = [verdict for verdict in found if "digests" in verdict]
     assert len(errors) == 1
     assert errors[0]["verdict"] == "error"
     assert "died" in errors[0]["message"]

@@ -41,13 +41,21 @@ def cache_folder() -> Path:
     return root / "rocke-aot" / "emulator" / _key()
 
 
-@lru_cache(maxsize=1)
-def _key() -> str:
+def _sources_digest() -> bytes:
     digest = hashlib.sha256(_MAGIC)
-    digest.update(repr((llvm.llvm_version_info, llvmlite.__version__, _cpu())).encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
-    return digest.hexdigest()[:32]
+    return digest.digest()
+
+
+# Taken at import: what runs is what was imported, not what a file becomes while the process lives.
+_SOURCES = _sources_digest()
+
+
+@lru_cache(maxsize=1)
+def _key() -> str:
+    machine = repr((llvm.llvm_version_info, llvmlite.__version__, _cpu())).encode()
+    return hashlib.sha256(_SOURCES + machine).hexdigest()[:32]
 
 
 @lru_cache(maxsize=1)

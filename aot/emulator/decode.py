@@ -192,7 +192,7 @@ def _decode_mfma(spec: MatrixSpec, text: str) -> Decoded:
     uses = []
     for position, (part, count) in enumerate(zip(parts, dwords, strict=True)):
         found = operand(part, "f32" if spec.accumulator != "i32" else "u32")
-        if not found.plain or (found.kind == "v" and found.count != count) or (found.kind != "v" and position != 3):
+        if not found.plain or (found.kind == "v" and found.dwords != count) or (found.kind != "v" and position != 3):
             raise UnknownInstructionError("unknown operand form", part)
         if found.kind == "s":
             raise UnknownInstructionError("scalar register as matrix operand", part)
@@ -235,7 +235,7 @@ _DWORDS = {"u64": 2, "i64": 2, "f64": 2, "mask": 2, "pkf32": 2, "pku32": 2}
 def _checked_use(found: Any, type_: str, part: str, writes: bool, spec: Spec, modifiers: dict[str, Any]) -> OperandUse:
     count = _DWORDS.get(type_, 1)
     scalar_unit = spec.unit == "salu"
-    if found.kind == "-" or (found.kind in "vs" and found.count != count and type_ != "imm"):
+    if found.kind == "-" or (found.kind in "vs" and found.dwords != count and type_ != "imm"):
         raise UnknownInstructionError("operand of the wrong width", part)
     if writes and (found.kind == "c" or not found.plain):
         raise UnknownInstructionError("not a destination", part)
@@ -253,7 +253,7 @@ def _checked_use(found: Any, type_: str, part: str, writes: bool, spec: Spec, mo
         or (plain_type == "u32" and spec.name == "v_mov_b32")
     ):
         raise UnknownInstructionError("sign modifier on an integer operand", part)
-    if found.kind == "c" and type_ in ("pkf32", "pku32") and found.index and not _only_low(modifiers, spec, part):
+    if found.kind == "c" and type_ in ("pkf32", "pku32") and found.number and not _only_low(modifiers, spec, part):
         raise UnknownInstructionError("high half of a packed 32-bit constant", part)
     if found.sign_extend and "src0_sel" not in modifiers and "src1_sel" not in modifiers:
         raise UnknownInstructionError("sext without operand selection", part)

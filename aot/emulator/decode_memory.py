@@ -56,14 +56,14 @@ def _modifiers(spec: MemorySpec, words: list[str]) -> dict[str, Any]:
 
 def _vector(part: str, dwords: int, write: bool = False) -> OperandUse:
     found = operand(part, "u32")
-    if found.kind != "v" or found.count != dwords or not found.plain:
+    if found.kind != "v" or found.dwords != dwords or not found.plain:
         raise UnknownInstructionError("vector register of the wrong width", part)
     return use_of(found, dwords, write)
 
 
 def _scalar_use(part: str, dwords: int) -> OperandUse:
     found = operand(part, "u32")
-    if found.kind not in "sc" or not found.plain or (found.kind == "s" and found.count != dwords):
+    if found.kind not in "sc" or not found.plain or (found.kind == "s" and found.dwords != dwords):
         raise UnknownInstructionError("scalar register of the wrong width", part)
     return use_of(found, dwords, write=False)
 
@@ -205,9 +205,7 @@ def _buffer(spec: MemorySpec, parts: list[str], modifiers: dict[str, Any]) -> De
 
 
 def _with_m0(decoded: Decoded) -> Decoded:
-    from dataclasses import replace
-
-    return replace(decoded, reads_s=decoded.reads_s | 1 << layout.M0)
+    return decoded._replace(reads_s=decoded.reads_s | 1 << layout.M0)
 
 
 def _flat(spec: MemorySpec, parts: list[str], modifiers: dict[str, Any]) -> Decoded:
@@ -251,7 +249,7 @@ def _flat(spec: MemorySpec, parts: list[str], modifiers: dict[str, Any]) -> Deco
 def _scalar(spec: MemorySpec, parts: list[str], words: list[str]) -> Decoded:
     _need(parts, 3)
     found = operand(parts[0], "u32")
-    if found.kind != "s" or found.count != spec.dwords:
+    if found.kind != "s" or found.dwords != spec.dwords:
         raise UnknownInstructionError("scalar register of the wrong width", parts[0])
     uses = [use_of(found, spec.dwords, write=True), _scalar_use(parts[1], 4 if spec.space == "scalar_buffer" else 2)]
     offset = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from aot.emulator.operands import Operand
@@ -23,8 +23,7 @@ class Form(NamedTuple):
         return default
 
 
-@dataclass(frozen=True, slots=True)
-class OperandUse:
+class OperandUse(NamedTuple):
     """An operand with the dwords it covers. `kind` adds the sign modifiers: v, s, -v, |v, -|v, x (sext)."""
 
     operand: Operand
@@ -34,17 +33,17 @@ class OperandUse:
     kind: str
 
     def both(self) -> OperandUse:
-        return replace(self, reads=True, writes=True)
+        return self._replace(reads=True, writes=True)
 
 
+@lru_cache(maxsize=65536)
 def use_of(found: Operand, dwords: int, write: bool) -> OperandUse:
     signs = ("-" if found.negate else "") + ("|" if found.absolute else "") + ("x" if found.sign_extend else "")
     kind = {"c": "s", "-": "0"}.get(found.kind, found.kind)
     return OperandUse(found, dwords, not write, write, signs + kind)
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(NamedTuple):
     """An instruction without its place.
 
     Register sets are integers with one bit per register (512 vector, 192 scalar): `reads_*`, `writes_*`; a register in
@@ -64,13 +63,15 @@ class Decoded:
 
     def with_sets(self) -> Decoded:
         """Add the registers of the operands to the sets."""
-        reads = {"v": self.reads_v, "s": self.reads_s}
-        writes = {"v": self.writes_v, "s": self.writes_s}
+        reads_v, reads_s, writes_v, writes_s = self.reads_v, self.reads_s, self.writes_v, self.writes_s
         for use in self.uses:
-            if use.operand.kind in "vs":
-                span = ((1 << use.dwords) - 1) << use.operand.index
-                if use.reads:
-                    reads[use.operand.kind] |= span
-                if use.writes:
-                    writes[use.operand.kind] |= span
-        return replace(self, reads_v=reads["v"], reads_s=reads["s"], writes_v=writes["v"], writes_s=writes["s"])
+            kind, index = use.operand.kind, use.operand.number
+            if kind == "v":
+                span = ((1 << use.dwords) - 1) << index
+                reads_v |= span if use.reads else 0
+                writes_v |= span if use.writes else 0
+            elif kind == "s":
+                span = ((1 << use.dwords) - 1) << index
+                reads_s |= span if use.reads else 0
+                writes_s |= span if use.writes else 0
+        return self._replace(reads_v=reads_v, reads_s=reads_s, writes_v=writes_v, writes_s=writes_s)

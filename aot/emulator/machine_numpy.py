@@ -65,7 +65,7 @@ class NumpyMachine(Machine):
     # --- registers ---
     def _operand(self, slot: int) -> tuple[str, int]:
         found = self.instruction.decoded.uses[slot].operand
-        return found.kind, found.index
+        return found.kind, found.number
 
     def vector(self, slot: int, dword: int = 0) -> Value:
         _, index = self._operand(slot)

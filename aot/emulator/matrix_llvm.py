@@ -63,7 +63,9 @@ def _words(m: LlvmMachine, spec: MatrixSpec, slot: int) -> list[Value]:
     return [m.vector(slot, dword) for dword in range(spec.operand_dwords)]
 
 
-def _stage(m: LlvmMachine, spec: MatrixSpec, values_of: Callable[[LlvmMachine, MatrixSpec, int], list[Value]]) -> list[Value]:
+def _stage(
+    m: LlvmMachine, spec: MatrixSpec, values_of: Callable[[LlvmMachine, MatrixSpec, int], list[Value]]
+) -> list[Value]:
     """A and B in memory: [k or pair of k][row or column], 4 bytes each."""
     f, edge = m.f, spec.m
     staged = []
@@ -124,14 +126,17 @@ def host_has_bf16_dot() -> bool:
 
 
 def _dot(f: Function, total: Value, b: Value, a: Value) -> Value:
-    """total + b.odd*a.odd + b.even*a.even, in this order, each a fused multiply-add that takes and gives denormals as 0."""
-    halves = [f.assign(f"bitcast <{_PIECE} x float> {v.ref} to <{2 * _PIECE} x bfloat>", "bf16", 2 * _PIECE) for v in (b, a)]
+    """total + b.odd*a.odd + b.even*a.even, in this order, each a fused multiply-add that takes and gives denormals as
+    0."""
+    halves = [
+        f.assign(f"bitcast <{_PIECE} x float> {v.ref} to <{2 * _PIECE} x bfloat>", "bf16", 2 * _PIECE) for v in (b, a)
+    ]
     return f.call("llvm.x86.avx512bf16.dpbf16ps.512", "f32", _PIECE, [total, *halves])
 
 
 def _dot_is_exact(m: LlvmMachine, spec: MatrixSpec) -> Value:
-    """Whether no denormal can occur: factors are 0 or at least 2^-50 (so products and sums of them are multiples of 2^-124
-    at least), addends are 0 or normal."""
+    """Whether no denormal can occur: factors are 0 or at least 2^-50 (so products and sums of them are multiples of
+    2^-124 at least), addends are 0 or normal."""
     f = m.f
     least: Value | None = None
     for slot in (1, 2):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from aot.emulator import layout
 from aot.emulator.errors import UnknownInstructionError
@@ -35,16 +35,15 @@ _INVERSE_TWO_PI = {16: 0x3118, 32: 0x3E22F983, 64: 0x3FC45F306DC9C882}
 _PACK = {16: ("<e", "<H"), 32: ("<f", "<I"), 64: ("<d", "<Q")}
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """`kind`: v vector register, s scalar cell, c constant (`index` is its bits), - absent ("off").
+class Operand(NamedTuple):
+    """`kind`: v vector register, s scalar cell, c constant (`number` is its bits), - absent ("off").
 
-    `index` is the register number (AGPRs from 256, scalar cells as in `layout`), `count` the dwords named in the text.
+    `number` is the register number (AGPRs from 256, scalar cells as in `layout`), `dwords` how many the text names.
     """
 
     kind: str
-    index: int
-    count: int = 1
+    number: int
+    dwords: int = 1
     negate: bool = False
     absolute: bool = False
     sign_extend: bool = False
@@ -131,12 +130,17 @@ def operand(text: str, type_: str) -> Operand:
             raise UnknownInstructionError("unknown operand", text)
         found = Operand("c", bits, 1)
     if negate or absolute or sign_extend:
-        return Operand(found.kind, found.index, found.count, negate, absolute, sign_extend)
+        return Operand(found.kind, found.number, found.dwords, negate, absolute, sign_extend)
     return found
 
 
 def split(text: str) -> tuple[list[str], list[str]]:
     """Operands (comma separated outside brackets) and the blank-separated modifiers after the last one."""
+    if "(" not in text:
+        # Lists in brackets have no blanks.
+        *operands, tail = text.split(", ")
+        first, *rest = tail.split()
+        return [*operands, first], rest
     parts: list[str] = []
     depth = start = 0
     for at, char in enumerate(text):

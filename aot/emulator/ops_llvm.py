@@ -316,7 +316,7 @@ class Function(Ops):
         self.emit(f"ret {_LLVM[self.result]} {result}")
 
     def variable(self, initial: Value) -> Variable:
-        variable = Variable(self, initial.type)
+        variable = Variable(self, initial.type, initial.lanes)
         variable.set(initial)
         return variable
 
@@ -379,14 +379,14 @@ class Function(Ops):
 
 
 class Variable:
-    """A mutable scalar of a function."""
+    """A mutable value of a function."""
 
-    def __init__(self, function: Function, type_: str) -> None:
-        self._function, self.type = function, type_
-        self._pointer = function.alloca(8)
+    def __init__(self, function: Function, type_: str, lanes: int) -> None:
+        self._function, self.type, self.lanes = function, type_, lanes
+        self._pointer = function.alloca(8 * lanes)
 
     def get(self) -> Value:
-        return self._function.load(self.type, self._pointer)
+        return self._function.load(self.type, self._pointer, self.lanes)
 
     def set(self, value: Value) -> None:
         self._function.store(value, self._pointer)

@@ -38,11 +38,11 @@ def _slots(instruction: Instruction, pool: dict[int, int]) -> list[int]:
     for use in instruction.decoded.uses:
         found = use.operand
         if found.kind == "v":
-            slots.append(VECTORS + layout.REGISTER_BYTES * found.index)
+            slots.append(VECTORS + layout.REGISTER_BYTES * found.number)
         elif found.kind == "s":
-            slots.append(4 * found.index)
+            slots.append(4 * found.number)
         elif found.kind == "c":
-            cell = pool.setdefault(found.index, len(pool))
+            cell = pool.setdefault(found.number, len(pool))
             slots.append(layout.CONSTANTS + 8 * cell)
         else:
             slots.append(0)

@@ -79,9 +79,9 @@ def _sets(pairs: list[tuple[int, int]]) -> npt.NDArray[np.uint8]:
     groups = _squeeze(groups | groups >> np.uint64(1))
     vectors = groups[:, :4] | groups[:, 4:]
     rows[:, layout.SET_COARSE_V : layout.SET_COARSE_V + 8] = vectors.astype(np.uint16).view(np.uint8)
-    pairs = _squeeze(words[:, 8:] | words[:, 8:] >> np.uint64(1))
-    pairs[:, 0] |= pairs[:, 2]
-    rows[:, layout.SET_COARSE_S : layout.SET_COARSE_S + 8] = pairs[:, :2].astype(np.uint32).view(np.uint8)
+    scalars = _squeeze(words[:, 8:] | words[:, 8:] >> np.uint64(1))
+    scalars[:, 0] |= scalars[:, 2]
+    rows[:, layout.SET_COARSE_S : layout.SET_COARSE_S + 8] = scalars[:, :2].astype(np.uint32).view(np.uint8)
     return rows
 
 

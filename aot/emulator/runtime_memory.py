@@ -270,12 +270,19 @@ def write_local_store(space: str, width: int) -> Function:
     staging, places = f.alloca(LANES * _stride(width)), f.alloca(4 * LANES)
     gather_rows(f, source, width, staging)
     f.store(offsets, places)
-    changed = f.variable(f.const(0, "u64"))
+    wide = width == 16
+    changed = f.variable(f.widen(f.const(0, "u64"), 2 if wide else 1))
 
     def one(lane: Value, difference: Value) -> Value:
         offset = f.load("u32", f.at(places, lane, 4))
         target, state = f.at(base, offset), f.at(shadow, offset)
         row = f.at(staging, lane, _stride(width))
+        if wide:
+            value = f.load("u64", row, 2, align=16)
+            difference = difference | (value ^ f.load("u64", target, 2, align=1))
+            f.store(value, target, align=1)
+            f.store(f.widen(f.const(-1, "u64"), 2), state, align=1)
+            return difference
         for at, type_ in piece_types(width):
             value, there = f.load(type_, f.at(row, at), align=1), f.at(target, at)
             old = f.load(type_, there, align=1)
@@ -295,7 +302,8 @@ def write_local_store(space: str, width: int) -> Function:
         context = context_of(f, wave)
         last = f.load("u32", f.at(context, layout.LOG_COUNT)) - 1
         row = f.at(f.load("ptr", f.at(context, layout.LOG)), last, layout.LOG_RECORD_BYTES)
-        f.store(changed.get().eq(0).to("u32"), f.at(row, layout.LOG_SILENT))
+        total = f.reduce("or", changed.get()) if wide else changed.get()
+        f.store(total.eq(0).to("u32"), f.at(row, layout.LOG_SILENT))
     f.ret(0)
     return f
 

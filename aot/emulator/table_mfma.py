@@ -6,9 +6,9 @@ For an atom m x n x k with `blocks` independent products on a wave of 64 lanes (
     column. D: for blocks of one: 16x16 row 4*(l div 16)+i; 32x32 row 8*(i div 4) + 4*(l div 32) + (i mod 4); column l
     mod E.
 
-Accumulation is f32: D = C + sum over k, one fused multiply-add per k, operands and sums with their denormals. k rises; of
-each pair (2p, 2p+1) of a 16-bit type the odd one comes first, as in the host's own dot product of bf16 pairs. The hardware
-adds groups of products in another order; the difference is within the error bound of any use.
+Accumulation is f32: D = C + sum over k, one fused multiply-add per k, operands and sums with their denormals. k
+rises; of each pair (2p, 2p+1) of a 16-bit type the odd one comes first, as in the host's own dot product of bf16
+pairs. The hardware adds groups of products in another order; the difference is within the error bound of any use.
 """
 
 from __future__ import annotations

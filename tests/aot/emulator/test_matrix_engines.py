@@ -78,6 +78,6 @@ def test_engines_agree_bit_for_bit(name: str) -> None:
             fast, slow = np.where(both_nan, 0, fast), np.where(both_nan, 0, slow)
         if spec.accumulator == "f64":
             pairs = [np.stack([r[0::2], r[1::2]], axis=-1).copy().view(np.float64)[..., 0] for r in (fast, slow)]
-            assert np.array_equal(*pairs, equal_nan=True), style
+            assert np.array_equal(pairs[0], pairs[1], equal_nan=True), style
             continue
         assert np.array_equal(fast, slow), style

@@ -97,7 +97,7 @@ def test_bad_requests(own_cache: Path, capsys: pytest.CaptureFixture[str], optio
 
 def test_a_release_asks_for_evidence(own_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every kernel needs a right verdict over its edges; parts add up; what is missing is named."""
-    parts = []
+    parts: list[str] = []
     for identity in (QUICK, SHUFFLED):
         parts.append(str(own_cache.with_name(f"{encode(identity).count('x')}{len(parts)}.jsonl")))
         options = ["--identity", encode(identity), "--evidence", parts[-1], "--jobs", "1"]

@@ -5,7 +5,7 @@ which have no number there; W13 and W14 are what our builder needs.
 from __future__ import annotations
 
 from grids.geometry import MAX_ACCUMULATORS, MAX_VECTOR_BYTES, loads_evenly
-from grids.policies import k_outer_possible
+from grids.policies import FULL_REGISTERS_THREADS, MAX_ACCUMULATORS_WITH_STATE, k_outer_possible
 from grids.probe import PROBE_CHANNELS, PROBE_TAPS
 from grids.rule import Column, Mask, Rows, Rule
 
@@ -50,9 +50,11 @@ def _two_stage_possible(rows: Rows) -> Mask:
 
 
 def _stream_k_possible(rows: Rows) -> Mask:
-    """Workgroups share whole output tiles of one group, through a single-buffered loop."""
+    """Workgroups share output tiles of one group, through a single-buffered loop that leaves registers for another."""
     plain = (rows.split_k == 1) & (rows.two_stage == 0) & (rows.group_merge == 1)
-    mask: Mask = plain & (rows.unroll_k == 0) & ~rows.is_async
+    shares = (rows.threads + FULL_REGISTERS_THREADS - 1) // FULL_REGISTERS_THREADS
+    roomy = rows.accumulators * shares <= MAX_ACCUMULATORS_WITH_STATE
+    mask: Mask = plain & roomy & (rows.unroll_k == 0) & ~rows.is_async
     return mask
 
 

@@ -23,23 +23,30 @@ _UNUSED_INPUTS = (
 _KINDS: Mapping[str, Type] = {"ptr": GLOBAL_PTR, "i32": I32, "u32": I32, "i64": I64}
 
 
+def kernel_arguments(b: Builder) -> Value:
+    """The argument segment."""
+    intrinsic = "llvm.amdgcn.kernarg.segment.ptr"
+    b.declare(intrinsic, CONSTANT_PTR, "")
+    return b.pure(CONSTANT_PTR, f"call align 16 {CONSTANT_PTR} @{intrinsic}()")
+
+
 class KernelArguments(Mapping[str, Value]):
     """Kernel arguments by name, each loaded from the argument segment where it is first used.
 
     The parameters of the function itself stay unused: they would all be loaded at its entry, and the scalar registers
-    of one branch would be full of what only the other needs.
+    of one branch would be full of what only the other needs. `segment` is where the arguments are, if not where they
+    always are.
     """
 
-    def __init__(self, b: Builder, arguments: ArgumentList) -> None:
+    def __init__(self, b: Builder, arguments: ArgumentList, segment: Value | None = None) -> None:
         self.b, self.kinds = b, {argument.name: argument.kind for argument in arguments.arguments}
         self.offsets = arguments.offsets
+        self._segment = segment
         self._invariant = b.metadata_node("!{}")
 
     def __getitem__(self, name: str) -> Value:
         b, type_, offset = self.b, _KINDS[self.kinds[name]], self.offsets[name]
-        intrinsic = "llvm.amdgcn.kernarg.segment.ptr"
-        b.declare(intrinsic, CONSTANT_PTR, "")
-        segment = b.pure(CONSTANT_PTR, f"call align 16 {CONSTANT_PTR} @{intrinsic}()")
+        segment = self._segment or kernel_arguments(b)
         place = b.pure(CONSTANT_PTR, f"getelementptr inbounds i8, {segment}, i32 {offset}")
         return b.pure(type_, f"load {type_}, {place}, align {type_.bytes}, !invariant.load {self._invariant}")
 

@@ -68,9 +68,9 @@ class Place:
     group: Value
 
     @classmethod
-    def of(cls, b: Builder, tile: Tile, wave_size: int) -> Place:
+    def of(cls, b: Builder, tile: Tile, wave_size: int, thread: Value | None = None) -> Place:
         """Waves are numbered along n first; group = z, m = y, n = x of the grid."""
-        thread = workitem_id_x(b, tile.threads)
+        thread = thread or workitem_id_x(b, tile.threads)
         wave = readfirstlane(b, b.udiv_pow2(thread, wave_size)) if tile.threads > wave_size else b.const(0)
         along_m, along_n = b.udiv_pow2(wave, tile.warp_n), b.urem_pow2(wave, tile.warp_n)
         return cls(

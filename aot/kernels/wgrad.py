@@ -15,6 +15,7 @@ Slices are whole K tiles. A slice behind the last pixel runs one tile of zeros.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from aot.ir import module
@@ -74,7 +75,7 @@ class WgradKernel:
         self.budget = wgrad_budget.plan(identity, self.tile)
         self.pool = LdsPool(self.layout.total_bytes)
         self.b = Builder()
-        self.args = module.KernelArguments(self.b, self.arguments)
+        self.args: Mapping[str, Value] = module.KernelArguments(self.b, self.arguments)
 
     def source(self) -> KernelSource:
         """Index maps, prologue, K loop, epilogue."""
@@ -117,7 +118,7 @@ class WgradKernel:
     # --- index maps --------------------------------------------------------------------------------------------------
 
     def _place(self) -> tuple[Place, Value]:
-        """Where a thread is, and the number of the workgroup's slice: z = group * slices + slice."""
+        """Where a thread is, and the number of its workgroup's slice: z = group * slices + slice."""
         b, args = self.b, self.args
         place = Place.of(b, self.tile, self.identity.wave_size)
         if not self.is_split:

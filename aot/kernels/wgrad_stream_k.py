@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from aot.ir import module
 from aot.ir.barriers import wait
 from aot.ir.builder import Builder
 from aot.ir.control import Loop, if_else
-from aot.ir.intrinsics import buffer_resource, buffer_store, set_priority, workgroup_id
+from aot.ir.intrinsics import buffer_resource, buffer_store, renewed, set_priority, workgroup_id, workitem_id_x
 from aot.ir.types import F32, I64, vector
 from aot.ir.values import Value
 from aot.kernels.epilogue import RUN
@@ -45,8 +46,6 @@ class _StreamK(WgradKernel):
     def source(self) -> KernelSource:
         """Per output tile: index maps, K loop, result or part."""
         b, args, identity = self.b, self.args, self.identity
-        thread, _ = self._place()
-        phase = self._multiply(thread)
         first = b.mul(workgroup_id(b, "x"), args["sk_share"])
         end = b.add(first, args["sk_share"])
         end = b.select(b.icmp("slt", end, args["sk_iterations"]), end, args["sk_iterations"])
@@ -54,6 +53,11 @@ class _StreamK(WgradKernel):
             set_priority(b, 1)
         with Loop(b, [first], "tile") as loop:
             (at,) = loop.carried
+            # Every output tile begins as a kernel does: nothing of the others is worth a register in the K loop.
+            self.args = args = self._renewed_arguments()
+            number_in_workgroup = renewed(b, workitem_id_x(b, self.tile.threads))
+            thread = Place.of(b, self.tile, identity.wave_size, number_in_workgroup)
+            phase = self._multiply(thread)
             by_k = Divisor(args["k_tiles"], args["sk_k_tiles_mult"], args["sk_k_tiles_shift"])
             number, first_tile = by_k.divmod(b, at)
             tiles = self._tiles(b.sub(end, at), first_tile)
@@ -62,6 +66,8 @@ class _StreamK(WgradKernel):
             accumulators = self._pinned(self._loop(stream, tiles, loads, phase))
             # A tile that was fetched in vain must have landed before its registers are loaded again.
             wait(b, vmcnt=0)
+            # Nor is what only the store reads.
+            self.args = args = self._renewed_arguments()
 
             def result() -> Sequence[Value]:
                 self._store(place, b.const(0), accumulators)
@@ -75,6 +81,10 @@ class _StreamK(WgradKernel):
             following = b.add(at, tiles)
             loop.repeat_if(b.icmp("slt", following, end), [following], [])
         return self._rendered()
+
+    def _renewed_arguments(self) -> module.KernelArguments:
+        """The kernel arguments, to be loaded from here on."""
+        return module.KernelArguments(self.b, self.arguments, renewed(self.b, module.kernel_arguments(self.b)))
 
     def _tiles(self, left: Value, first_tile: Value) -> Value:
         """K tiles of this output tile that the workgroup has."""
@@ -119,4 +129,4 @@ class _StreamK(WgradKernel):
 
 def _put(b: Builder, value: Value, resource: Value, lane: Value, fixed: int) -> None:
     assert value.type in (F32, vector(RUN, F32))
-    buffer_store(b, value, resource, lane, b.const(fixed))
+    buffer_store(b, value, resource, b.add(lane, fixed, "nuw"), b.const(0))

@@ -13,7 +13,7 @@ another, and equal inputs give equal bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from aot.ir import module
 from aot.ir.barriers import wait
@@ -40,6 +40,16 @@ def emit_stream_k(identity: Identity, flavor: str) -> KernelSource:
     return _StreamK(identity, flavor).source()
 
 
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """What a workgroup has of one output tile: K tiles first_tile ..., and the end of all it has."""
+
+    place: Place
+    first_tile: Value
+    tiles: Value
+    end: Value
+
+
 class _StreamK(WgradKernel):
     """The loop over output tiles around the pieces of every backward-weights kernel."""
 
@@ -47,57 +57,51 @@ class _StreamK(WgradKernel):
         """Per output tile: index maps, K loop, result or part."""
         b, args, identity = self.b, self.args, self.identity
         first = b.mul(workgroup_id(b, "x"), args["sk_share"])
-        end = b.add(first, args["sk_share"])
-        end = b.select(b.icmp("slt", end, args["sk_iterations"]), end, args["sk_iterations"])
         if identity.pipeline == "compv4":
             set_priority(b, 1)
         with Loop(b, [first], "tile") as loop:
             (at,) = loop.carried
             # Every output tile begins as a kernel does: nothing of the others is worth a register in the K loop.
-            self.args = args = self._renewed_arguments()
-            number_in_workgroup = renewed(b, workitem_id_x(b, self.tile.threads))
-            thread = Place.of(b, self.tile, identity.wave_size, number_in_workgroup)
+            thread = self._begin_anew()
+            here = self._segment(at, thread)
             phase = self._multiply(thread)
-            by_k = Divisor(args["k_tiles"], args["sk_k_tiles_mult"], args["sk_k_tiles_shift"])
-            number, first_tile = by_k.divmod(b, at)
-            tiles = self._tiles(b.sub(end, at), first_tile)
-            place = self._output_tile(thread, number)
-            stream, loads = self._loads(place, first_tile)
-            accumulators = self._pinned(self._loop(stream, tiles, loads, phase))
+            stream, loads = self._loads(here.place, here.first_tile)
+            accumulators = self._pinned(self._loop(stream, here.tiles, loads, phase))
             # A tile that was fetched in vain must have landed before its registers are loaded again.
             wait(b, vmcnt=0)
-            # Nor is what only the store reads.
-            self.args = args = self._renewed_arguments()
+            here = self._segment(at, self._begin_anew())
 
             def result() -> Sequence[Value]:
-                self._store(place, b.const(0), accumulators)
+                self._store(here.place, b.const(0), accumulators)
                 return []
 
             def part() -> Sequence[Value]:
-                self._leave(place, first_tile, accumulators)
+                self._leave(here.place, here.first_tile, accumulators)
                 return []
 
-            if_else(b, b.icmp("eq", tiles, args["k_tiles"]), result, part)
-            following = b.add(at, tiles)
-            loop.repeat_if(b.icmp("slt", following, end), [following], [])
+            if_else(b, b.icmp("eq", here.tiles, self.args["k_tiles"]), result, part)
+            following = b.add(at, here.tiles)
+            loop.repeat_if(b.icmp("slt", following, here.end), [following], [])
         return self._rendered()
 
-    def _renewed_arguments(self) -> module.KernelArguments:
-        """The kernel arguments, to be loaded from here on."""
-        return module.KernelArguments(self.b, self.arguments, renewed(self.b, module.kernel_arguments(self.b)))
-
-    def _tiles(self, left: Value, first_tile: Value) -> Value:
-        """K tiles of this output tile that the workgroup has."""
+    def _begin_anew(self) -> Place:
+        """Where the thread is, without its output tile; arguments are loaded from here on."""
         b = self.b
-        rest = b.sub(self.args["k_tiles"], first_tile)
-        return b.select(b.icmp("slt", left, rest), left, rest)
+        self.args = module.KernelArguments(b, self.arguments, renewed(b, module.kernel_arguments(b)))
+        return Place.of(b, self.tile, self.identity.wave_size, renewed(b, workitem_id_x(b, self.tile.threads)))
 
-    def _output_tile(self, thread: Place, number: Value) -> Place:
-        """Output tiles are numbered along n first, then m, then groups."""
+    def _segment(self, at: Value, thread: Place) -> _Segment:
+        """The K tiles from `at` on that the workgroup has of one output tile; those stand along n first, then m."""
         b, args = self.b, self.args
+        end = b.mul(b.add(workgroup_id(b, "x"), 1), args["sk_share"])
+        end = b.select(b.icmp("slt", end, args["sk_iterations"]), end, args["sk_iterations"])
+        by_k = Divisor(args["k_tiles"], args["sk_k_tiles_mult"], args["sk_k_tiles_shift"])
+        number, first_tile = by_k.divmod(b, at)
+        left, rest = b.sub(end, at), b.sub(args["k_tiles"], first_tile)
         row, n = Divisor(args["sk_tiles_n"], args["sk_tiles_n_mult"], args["sk_tiles_n_shift"]).divmod(b, number)
         group, m = Divisor(args["sk_tiles_m"], args["sk_tiles_m_mult"], args["sk_tiles_m_shift"]).divmod(b, row)
-        return replace(thread, first_m=b.mul(m, self.tile.m), first_n=b.mul(n, self.tile.n), group=group)
+        place = replace(thread, first_m=b.mul(m, self.tile.m), first_n=b.mul(n, self.tile.n), group=group)
+        return _Segment(place, first_tile, b.select(b.icmp("slt", left, rest), left, rest), end)
 
     def _leave(self, place: Place, first_tile: Value, accumulators: Sequence[Value]) -> None:
         """Write the part, row by row of the tile."""

@@ -68,9 +68,14 @@ def _halves_i16(a: Value, signed: bool) -> list[Value]:
 
 
 def _dot2(a: Value, b: Value, c: Value, decode: Callable[[Value], Value]) -> Value:
-    """c + a.lo*b.lo + a.hi*b.hi, as two f32 fmas, low half first."""
-    first = fma(decode(low16(a)), decode(low16(b)), c)
-    return fma(decode(high16(a)), decode(high16(b)), first)
+    """c + a.lo*b.lo + a.hi*b.hi in f32, low half first, rounded at each step as the manual writes it."""
+    return c + decode(low16(a)) * decode(low16(b)) + decode(high16(a)) * decode(high16(b))
+
+
+def _dot2_products_first(a: Value, b: Value, c: Value) -> Value:
+    """(a.lo*b.lo + a.hi*b.hi) + c, rounded at each step: v_dot2_f32_bf16 adds the accumulator last."""
+    low = n.bf16_value(low16(a)) * n.bf16_value(low16(b))
+    return low + n.bf16_value(high16(a)) * n.bf16_value(high16(b)) + c
 
 
 def _f16(bits: Value) -> Value:
@@ -88,7 +93,7 @@ add("v_dot8c_i32_i4", "u32 = u32 u32 @u32", lambda a, b, c: _dot_integers(a, b, 
 add("v_dot2c_i32_i16", "u32 = u32 u32 @u32", lambda a, b, c: _dot_integers(a, b, c, _halves_i16, True), unit="valu")
 add("v_dot2_f32_f16", "f32 = u32 u32 f32", lambda a, b, c: _dot2(a, b, c, _f16), unit="valu")
 add("v_dot2c_f32_f16", "f32 = u32 u32 @f32", lambda a, b, c: _dot2(a, b, c, _f16), unit="valu")
-add("v_dot2_f32_bf16", "f32 = u32 u32 f32", lambda a, b, c: _dot2(a, b, c, n.bf16_value), unit="valu", targets=ONLY_950)
+add("v_dot2_f32_bf16", "f32 = u32 u32 f32", _dot2_products_first, unit="valu", targets=ONLY_950)
 add(
     "v_dot2c_f32_bf16",
     "f32 = u32 u32 @f32",

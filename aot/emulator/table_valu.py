@@ -354,8 +354,14 @@ def _div_scale(s0: Value, s1: Value, s2: Value) -> tuple[Value, Value]:
 
 
 def _div_fmas(a: Value, b: Value, c: Value, vcc: Value) -> Value:
+    """Where div_scale scaled one operand only, undo it: by the size of the quotient, which tells which operand it was.
+
+    The manual's pseudocode multiplies by 2^32 (2^64 for f64), which does not undo its own div_scale by 2^64 (2^128).
+    """
     exact = fma(a, b, c)
-    return select(vcc, exact * (2.0**64 if a.type == "f64" else 2.0**32), exact)
+    steps, middle = (128, 1023) if a.type == "f64" else (64, 127)
+    exponent = select(n.exponent_bits(c) > middle, a.ops.const(steps, "i32"), a.ops.const(-steps, "i32"))
+    return select(vcc, n.ldexp(exact, exponent), exact)
 
 
 def _div_fixup(quotient: Value, s1: Value, s2: Value) -> Value:

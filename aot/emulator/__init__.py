@@ -13,9 +13,13 @@ Not modelled, and refused: rounding modes other than to nearest even, buffers wi
 exceptions, 8-bit floats and scaled matrix instructions. Not modelled, and of no influence on results of right programs:
 timing, caches, hazards that need s_nop. NaN payloads are those of the host.
 
-Numerics: f16, f32 and f64 arithmetic is IEEE with one rounding. Approximations of the hardware (exp, log, rcp, rsq,
-sqrt, sin, cos) give the correctly rounded value with f32 denormals flushed. Matrix instructions add in f32: one fused
-multiply-add per k in rising order, denormals kept (hardware adds in another order, within any error bound of use).
+Numerics: f16, f32 and f64 arithmetic is IEEE with one rounding; signalling NaNs are treated as with IEEE mode on.
+Approximations of the hardware (exp, log, rcp, rsq, sqrt, sin, cos) give the correctly rounded value with f32 denormals
+flushed. Matrix instructions add in f32, one fused multiply-add per k in an order that `table_mfma` states, denormals
+kept (the hardware adds in another order, within any error bound of use). A 16-bit load into half a register keeps the
+other half.
+
+Uninitialised vector registers hold a NaN pattern, so that what depends on them shows in the numbers.
 
 Sanitizer, always on: see `faults` for what it finds and `sanitizer` for its model of outstanding memory instructions.
 """

@@ -23,7 +23,7 @@ from aot.emulator.table_mfma import MFMA, MatrixSpec
 from aot.emulator.tables import LANE, SPECS
 
 if TYPE_CHECKING:
-    from aot.emulator.records import Records
+    from aot.emulator.records import Records, Template
 
 _DPP_CONTROLS = (
     "row_shl",
@@ -38,7 +38,7 @@ _DPP_CONTROLS = (
 )
 _SDWA_SELECTS = {"BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", "DWORD"}
 _SUFFIXES = ("_e32", "_e64", "_sdwa", "_dpp")
-_BRANCHES = {
+BRANCHES = {
     "s_branch",
     "s_cbranch_scc0",
     "s_cbranch_scc1",
@@ -50,19 +50,39 @@ _BRANCHES = {
 
 
 @dataclass(slots=True)
+class Known:
+    """An instruction without its place, shared by all places that it is found at."""
+
+    size: int
+    text: str
+    decoded: Decoded
+    template: Template | None = None  # what the generated engine made of it
+
+
+@dataclass(slots=True)
 class Instruction:
     """One instruction at its place in a program."""
 
     index: int
     pc: int
-    size: int
-    text: str
-    decoded: Decoded
+    known: Known
     target: int = -1  # index of the branch target
 
     @property
+    def size(self) -> int:
+        return self.known.size
+
+    @property
+    def text(self) -> str:
+        return self.known.text
+
+    @property
+    def decoded(self) -> Decoded:
+        return self.known.decoded
+
+    @property
     def form(self) -> Form:
-        return self.decoded.form
+        return self.known.decoded.form
 
 
 @dataclass
@@ -81,17 +101,23 @@ class Program:
 
 def decode_program(lines: Sequence[tuple[int, int, str, str]], target: str) -> Program:
     """Decode (address, size, mnemonic, operand text) lines; `target` is gfx942 or gfx950."""
-    instructions: list[Instruction] = []
-    by_pc: dict[int, int] = {}
-    for index, (pc, size, mnemonic, text) in enumerate(lines):
-        try:
-            decoded = decode(mnemonic, text, target)
-        except UnknownInstructionError as error:
-            raise UnknownInstructionError(error.what, f"{mnemonic} {text}".strip(), pc) from error
-        by_pc[pc] = index
-        instructions.append(Instruction(index, pc, size, f"{mnemonic} {text}".strip(), decoded))
+    return place([(line[0], know(*line, target)) for line in lines])
+
+
+def know(pc: int, size: int, mnemonic: str, text: str, target: str) -> Known:
+    """One decoded instruction; what is wrong with it is said of the address."""
+    try:
+        return Known(size, f"{mnemonic} {text}".strip(), decode(mnemonic, text, target))
+    except UnknownInstructionError as error:
+        raise UnknownInstructionError(error.what, f"{mnemonic} {text}".strip(), pc) from error
+
+
+def place(found: Sequence[tuple[int, Known]]) -> Program:
+    """The program of instructions at their addresses, with branches resolved."""
+    instructions = [Instruction(index, pc, known) for index, (pc, known) in enumerate(found)]
+    by_pc = {pc: index for index, (pc, _) in enumerate(found)}
     for instruction in instructions:
-        if instruction.form.name in _BRANCHES:
+        if instruction.form.name in BRANCHES:
             at = instruction.pc + 4 + 4 * instruction.decoded.number
             if at not in by_pc:
                 raise UnknownInstructionError("branch out of the kernel", instruction.text, instruction.pc)

@@ -1,52 +1,47 @@
-"""A decoded program as the engines take it: slots resolved to offsets, constants pooled, register sets."""
+"""Operands as the engines take them: resolved to offsets into the wave, constants pooled."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
-
 from aot.emulator import layout
-from aot.emulator.decode import Instruction, Program
 from aot.emulator.errors import UnmodelledStateError
+from aot.emulator.form import Decoded
 
 CONSTANT_CELLS = 1024
 VECTORS = layout.CONSTANTS + 8 * CONSTANT_CELLS
 WAVE_BYTES = VECTORS + 512 * layout.REGISTER_BYTES
 
 
-@dataclass
-class Bound:
-    """`slots[i]`: byte offsets of operands, then numbers, of instruction i. `constants`: u64 pool."""
+class Pool:
+    """The constants of one program, each in a cell of its own."""
 
-    slots: list[list[int]]
-    constants: npt.NDArray[np.uint64]
+    def __init__(self) -> None:
+        self._cells: dict[int, int] = {}
+
+    def offset(self, bits: int) -> int:
+        """Where a wave holds a constant."""
+        return layout.CONSTANTS + 8 * self._cells.setdefault(bits, len(self._cells))
+
+    def values(self) -> list[int]:
+        """All constants in the order of their cells."""
+        if len(self._cells) > CONSTANT_CELLS:
+            raise UnmodelledStateError(f"{len(self._cells)} different constants; the wave holds {CONSTANT_CELLS}")
+        return list(self._cells)
 
 
-def bind(program: Program) -> Bound:
-    """Resolve operands to offsets into the wave."""
-    pool: dict[int, int] = {}
-    slots = [_slots(instruction, pool) for instruction in program.instructions]
-    if len(pool) > CONSTANT_CELLS:
-        raise UnmodelledStateError(f"{len(pool)} different constants; the wave holds {CONSTANT_CELLS}")
-    return Bound(slots, np.array(list(pool) or [0], np.uint64))
-
-
-def _slots(instruction: Instruction, pool: dict[int, int]) -> list[int]:
-    slots = []
-    for use in instruction.decoded.uses:
-        found = use.operand
+def resolve(decoded: Decoded, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+    """Byte offsets of the operands and then the numbers; and (slot, bits) of the constants, whose slots hold zero."""
+    slots: list[int] = []
+    constants: list[tuple[int, int]] = []
+    for found, _, _, _, _ in decoded.uses:
         if found.kind == "v":
             slots.append(VECTORS + layout.REGISTER_BYTES * found.number)
         elif found.kind == "s":
             slots.append(4 * found.number)
-        elif found.kind == "c":
-            cell = pool.setdefault(found.number, len(pool))
-            slots.append(layout.CONSTANTS + 8 * cell)
         else:
+            if found.kind == "c":
+                constants.append((len(slots), found.number))
             slots.append(0)
-    slots.extend(number & 0xFFFFFFFF for number in instruction.decoded.numbers)
+    slots.extend(number & 0xFFFFFFFF for number in decoded.numbers)
     if len(slots) > layout.MAX_SLOTS:
-        raise UnmodelledStateError(f"too many operands: {instruction.text}")
-    return slots
+        raise UnmodelledStateError(f"too many operands: {text}")
+    return slots, constants

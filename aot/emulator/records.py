@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 from aot.emulator import layout
 from aot.emulator.code_cache import code_cache
-from aot.emulator.decode import Instruction, Program
+from aot.emulator.decode import BRANCHES, Instruction, Known, Program
 from aot.emulator.form import Form
 from aot.emulator.handlers import LGKM_SLOT, TARGET_SLOT, VM_SLOT
-from aot.emulator.program import bind
+from aot.emulator.program import Pool, resolve
 
 # Behind the last instruction: whoever gets there has run off the code.
 _END = Form("control", "s_trap", (), ())
+_PLACED = BRANCHES | {"s_getpc_b64"}
 
 
 @dataclass(frozen=True)
@@ -30,43 +33,99 @@ class Records:
     direct: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The record of an instruction without its handler, its place and the constants of its program.
+
+    `form` counts in the forms of this process; `constants` are (slot, bits); `placed`: something depends on the place.
+    """
+
+    form: int
+    row: bytes
+    touched: bytes
+    late: bytes
+    constants: tuple[tuple[int, int], ...]
+    placed: bool
+    direct: bool
+
+
+_NUMBERS: dict[Form, int] = {}
+_FORMS: list[Form] = []
+_NO_ROW, _NO_SET = bytes(layout.RECORD_BYTES), bytes(layout.SET_BYTES)
+
+
 def build_records(program: Program, keeps_denormals: bool) -> Records:
     """Resolve handlers (compiling what is missing) and lay out the records."""
     instructions = program.instructions
-    number = len(instructions)
-    bound = bind(program)
-    forms = list(dict.fromkeys([*(i.form for i in instructions), _END]))
-    addresses = dict(zip(forms, code_cache().handlers([(form, keeps_denormals) for form in forms]), strict=True))
-    code = np.zeros((number + 1, layout.RECORD_BYTES), np.uint8)
-    code[:, :8].view(np.uint64)[:, 0] = [*(addresses[i.form] for i in instructions), addresses[_END]]
-    code[:, layout.RECORD_INDEX : layout.RECORD_INDEX + 4].view(np.uint32)[:, 0] = np.arange(number + 1)
+    _make_templates({id(i.known): i.known for i in instructions if i.known.template is None}.values())
+    templates = [cast(Template, i.known.template) for i in instructions]
+    code = _rows([t.row for t in templates], _NO_ROW)
+    touched, late = _rows([t.touched for t in templates], _NO_SET), _rows([t.late for t in templates], _NO_SET)
+    numbers = np.array([*(t.form for t in templates), _number(_END)])
+    used, places = np.unique(numbers, return_inverse=True)
+    handlers = code_cache().handlers([(_FORMS[number], keeps_denormals) for number in used.tolist()])
+    code[:, :8].view(np.uint64)[:, 0] = np.array(handlers, np.uint64)[places]
+    code[:, layout.RECORD_INDEX : layout.RECORD_INDEX + 4].view(np.uint32)[:, 0] = np.arange(len(code))
     slots = code[:, layout.RECORD_SLOTS :].view(np.uint32)
-    flags = code[:, layout.RECORD_FLAGS : layout.RECORD_FLAGS + 4].view(np.uint32)
-    for instruction, values in zip(instructions, bound.slots, strict=True):
-        row = slots[instruction.index]
-        row[: len(values)] = values
-        _extra_slots(instruction, row)
-        flags[instruction.index] = int(instruction.decoded.late) | 2 * _is_direct(instruction.form)
-    touched = _sets([(d.reads_v | d.writes_v, d.reads_s | d.writes_s) for d in (i.decoded for i in instructions)])
-    late = _sets([(d.writes_v, d.writes_s) if d.late else (0, 0) for d in (i.decoded for i in instructions)])
-    code[:, layout.RECORD_TOUCH_V : layout.RECORD_TOUCH_V + 16] = touched[
-        :, layout.SET_COARSE_V : layout.SET_COARSE_V + 16
-    ]
-    return Records(code, touched, late, bound.constants, any(_is_direct(i.form) for i in instructions))
+    pool = Pool()
+    for index, template in enumerate(templates):
+        for slot, bits in template.constants:
+            slots[index, slot] = pool.offset(bits)
+        if template.placed:
+            _placed_slots(instructions[index], slots[index])
+    constants = np.array(pool.values() or [0], np.uint64)
+    return Records(code, touched, late, constants, any(t.direct for t in templates))
+
+
+def _rows(parts: list[bytes], end: bytes) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(b"".join([*parts, end]), np.uint8).reshape(-1, len(end)).copy()
+
+
+def _number(form: Form) -> int:
+    number = _NUMBERS.get(form)
+    if number is None:
+        number = _NUMBERS[form] = len(_FORMS)
+        _FORMS.append(form)
+    return number
+
+
+def _make_templates(known: Collection[Known]) -> None:
+    """Fill in what these instructions are to the engine, in any program."""
+    decoded = [each.decoded for each in known]
+    touched = _sets([(d.reads_v | d.writes_v, d.reads_s | d.writes_s) for d in decoded])
+    late = _sets([(d.writes_v, d.writes_s) if d.late else (0, 0) for d in decoded])
+    rows = np.zeros((len(decoded), layout.RECORD_BYTES), np.uint8)
+    coarse = slice(layout.SET_COARSE_V, layout.SET_COARSE_V + 16)
+    rows[:, layout.RECORD_TOUCH_V : layout.RECORD_TOUCH_V + 16] = touched[:-1, coarse]
+    slots, flags = rows[:, layout.RECORD_SLOTS :].view(np.uint32), rows[:, layout.RECORD_FLAGS :].view(np.uint32)
+    resolved = [resolve(each.decoded, each.text) for each in known]
+    width = max((len(values) for values, _ in resolved), default=0)
+    slots[:, :width] = [[*values, *[0] * (width - len(values))] for values, _ in resolved] or 0
+    flags[:, 0] = [int(d.late) | 2 * _is_direct(d.form) for d in decoded]
+    for number, each in enumerate(known):
+        form = each.decoded.form
+        if form.name == "s_waitcnt":
+            vm, lgkm = each.decoded.waits
+            slots[number, VM_SLOT], slots[number, LGKM_SLOT] = vm & 0xFFFFFFFF, lgkm & 0xFFFFFFFF
+        each.template = Template(
+            form=_number(form),
+            row=rows[number].tobytes(),
+            touched=touched[number].tobytes(),
+            late=late[number].tobytes() if each.decoded.late else _NO_SET,
+            constants=tuple(resolved[number][1]),
+            placed=form.name in _PLACED,
+            direct=_is_direct(form),
+        )
 
 
 def _is_direct(form: Form) -> bool:
     return form.unit == "memory" and bool(form.get("lds"))
 
 
-def _extra_slots(instruction: Instruction, row: npt.NDArray[np.uint32]) -> None:
-    name = instruction.form.name
-    if name == "s_waitcnt":
-        vm, lgkm = instruction.decoded.waits
-        row[VM_SLOT], row[LGKM_SLOT] = vm & 0xFFFFFFFF, lgkm & 0xFFFFFFFF
-    elif instruction.target >= 0:
+def _placed_slots(instruction: Instruction, row: npt.NDArray[np.uint32]) -> None:
+    if instruction.target >= 0:
         row[TARGET_SLOT] = (instruction.target - instruction.index) * layout.RECORD_BYTES & 0xFFFFFFFF
-    elif name == "s_getpc_b64":
+    elif instruction.form.name == "s_getpc_b64":
         row[layout.MAX_SLOTS - 1] = instruction.pc + instruction.size
 
 

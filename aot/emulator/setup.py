@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from aot.emulator import layout
-from aot.emulator.decode import Program, decode_program
+from aot.emulator.decode import Program
 from aot.emulator.errors import LaunchError, UnmodelledStateError
 from aot.emulator.image import hidden_arguments, load_image
+from aot.emulator.known import decode_code
 from aot.emulator.memory import Memory
 from aot.toolchain import code_object
 from aot.toolchain.code_object import CodeObject
-from aot.toolchain.disassemble import disassemble
 
 LDS_LIMIT = {"gfx942": 65536, "gfx950": 163840}
 # High halves of the flat apertures; no buffer window reaches them.
@@ -164,16 +164,7 @@ def _read(code: bytes) -> CodeObject:
 @lru_cache(maxsize=KEPT_PROGRAMS)
 def _decode(code: bytes) -> Program:
     """The decoded program: verification runs one code object many times in a row."""
-    lines = [(i.address, i.size, i.mnemonic, i.operands) for i in disassemble(None, code)]
-    return decode_program(lines, _read(code).arch)
-
-
-@lru_cache(maxsize=64)
-def _decoded(code: bytes) -> tuple[CodeObject, Program]:
-    """A kernel is run on several problems in a row: its instructions are decoded once."""
-    kernel = code_object.read(code)
-    lines = [(i.address, i.size, i.mnemonic, i.operands) for i in disassemble(None, code)]
-    return kernel, decode_program(lines, kernel.arch)
+    return decode_code(_read(code), code)
 
 
 def _extent(what: str, extent: Sequence[int]) -> tuple[int, int, int]:

@@ -7,7 +7,7 @@ import re
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from aot.toolchain import code_object, llvm_c
 from aot.toolchain.discover import DISTRIBUTION_MAJORS, INSTALL_SYSTEM, distribution_parts
@@ -40,11 +40,13 @@ def disassemble(toolchain: Toolchain | None, code: bytes) -> list[Instruction]:
     Raises CodeObjectError, DisassemblyError for bytes that are no instruction, ToolchainMissingError.
     """
     kernel = code_object.read(code)
-    library, objdump = find_disassembler(toolchain)
-    if library is not None:
-        return _disassemble_in_process(library, kernel)
-    assert objdump is not None
-    return _disassemble_by_process(objdump, kernel, code)
+    found: list[Instruction] = []
+    position = 0
+    with Disassembly(toolchain, kernel, code) as listing:
+        while position < kernel.code_bytes:
+            found.append(listing.at(position))
+            position += found[-1].size
+    return found
 
 
 def find_disassembler(toolchain: Toolchain | None) -> tuple[Path | None, Path | None]:
@@ -58,29 +60,62 @@ def find_disassembler(toolchain: Toolchain | None) -> tuple[Path | None, Path | 
     raise ToolchainMissingError("no LLVM disassembler on this machine (llvmlite has none)", INSTALL_SYSTEM)
 
 
-def _disassemble_in_process(library: Path, kernel: code_object.CodeObject) -> list[Instruction]:
-    llvm = llvm_c.load(library)
-    context = llvm.LLVMCreateDisasmCPU(TRIPLE.encode(), kernel.arch.encode(), None, 0, None, None)
-    if not context:
-        raise DisassemblyError(f"{library} has no disassembler for {kernel.arch}")
-    code = kernel.text[kernel.entry_offset : kernel.entry_offset + kernel.code_bytes]
-    start = kernel.text_address + kernel.entry_offset
-    buffer, text = ctypes.create_string_buffer(code, len(code)), ctypes.create_string_buffer(_TEXT_BYTES)
-    base, step = ctypes.addressof(buffer), llvm.LLVMDisasmInstruction
-    instructions, position = [], 0
-    try:
-        while position < len(code):
-            size = step(context, base + position, len(code) - position, start + position, text, _TEXT_BYTES)
-            if size == 0:
-                unknown = code[position : position + 8].hex()
-                raise DisassemblyError(f"no {kernel.arch} instruction at {start + position:#x}: {unknown}")
-            mnemonic, _, operands = text.value.decode().strip().partition(" ")
-            raw = code[position : position + size]
-            instructions.append(Instruction(start + position, size, mnemonic, operands.strip(), raw))
-            position += size
-    finally:
-        llvm.LLVMDisasmDispose(context)
-    return instructions
+class Disassembly:
+    """The instructions of one kernel on demand, by their offset from its entry; a context manager.
+
+    Raises what `disassemble` raises, on entering it or when an instruction is asked for.
+    """
+
+    def __init__(self, toolchain: Toolchain | None, kernel: code_object.CodeObject, code: bytes) -> None:
+        self._kernel, self._code = kernel, code
+        self._library, self._objdump = find_disassembler(toolchain)
+        self._text = kernel.text[kernel.entry_offset : kernel.entry_offset + kernel.code_bytes]
+        self._start = kernel.text_address + kernel.entry_offset
+        self._llvm: Any = None
+        self._context: Any = None
+        self._listed: dict[int, Instruction] | None = None
+
+    def __enter__(self) -> Disassembly:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._context:
+            self._llvm.LLVMDisasmDispose(self._context)
+            self._context = None
+
+    def at(self, offset: int) -> Instruction:
+        """The instruction that begins there."""
+        if self._library is None:
+            return self._listed_at(offset)
+        if not self._context:
+            self._open(self._library)
+        left, address = len(self._text) - offset, self._start + offset
+        where = self._base + offset
+        size = self._llvm.LLVMDisasmInstruction(self._context, where, left, address, self._printed, _TEXT_BYTES)
+        if size == 0:
+            unknown = self._text[offset : offset + 8].hex()
+            raise DisassemblyError(f"no {self._kernel.arch} instruction at {address:#x}: {unknown}")
+        mnemonic, _, operands = self._printed.value.decode().strip().partition(" ")
+        return Instruction(address, size, mnemonic, operands.strip(), self._text[offset : offset + size])
+
+    def _open(self, library: Path) -> None:
+        self._llvm = llvm_c.load(library)
+        arch = self._kernel.arch
+        self._context = self._llvm.LLVMCreateDisasmCPU(TRIPLE.encode(), arch.encode(), None, 0, None, None)
+        if not self._context:
+            raise DisassemblyError(f"{library} has no disassembler for {arch}")
+        self._buffer = ctypes.create_string_buffer(self._text, len(self._text))
+        self._printed = ctypes.create_string_buffer(_TEXT_BYTES)
+        self._base = ctypes.addressof(self._buffer)
+
+    def _listed_at(self, offset: int) -> Instruction:
+        if self._listed is None:
+            assert self._objdump is not None
+            lines = _disassemble_by_process(self._objdump, self._kernel, self._code)
+            self._listed = {line.address - self._start: line for line in lines}
+        if offset not in self._listed:
+            raise DisassemblyError(f"llvm-objdump lists no instruction at {self._start + offset:#x}")
+        return self._listed[offset]
 
 
 def _disassemble_by_process(objdump: Path, kernel: code_object.CodeObject, code: bytes) -> list[Instruction]:

@@ -18,6 +18,7 @@ from aot.emulator.records import Records
 from aot.emulator.runtime_names import HELPER_NAMES
 from aot.emulator.setup import Launch
 
+_DIRECT_BYTES = layout.QUEUE_ENTRIES * layout.DIRECT_BYTES
 _PAD = 64
 _POISON = 0x7FA57FA5
 _PENDING_SET_BYTES = 88
@@ -62,7 +63,7 @@ class LlvmEngine:
         self._owners = np.zeros(2 * (launch.lds_bytes + 2 * _PAD), np.uint8)
         self._scratch = aligned(max(1, number * (launch.scratch_bytes * 64 + _PAD)))
         self._scratch_shadow = aligned(self._scratch.size)
-        self._direct = aligned(number * layout.QUEUE_ENTRIES * layout.DIRECT_BYTES if records.direct else 64)
+        self._direct = aligned(number * _DIRECT_BYTES if records.direct else 64)
         self._counts = np.zeros(len(records.code) + 2, np.int64)
         self._zeros = np.zeros(64, np.uint8)
         self._memory = launch.memory.table()
@@ -106,24 +107,26 @@ class LlvmEngine:
         template = np.zeros((number, VECTORS), np.uint8)
         code = self.records.code.ctypes.data
         pool = self.records.constants.view(np.uint8)
-        for wave in range(number):
-            row = template[wave]
-            row[: 4 * layout.SCALAR_CELLS] = launch.scalar_cells((0, 0, 0), wave).view(np.uint8)
-            row[layout.MODE : layout.MODE + 4].view(np.uint32)[0] = launch.mode
-            row[layout.CONSTANTS : layout.CONSTANTS + pool.size] = pool
-            words = _Words(row)
-            words.u64(layout.PC, code + launch.entry * layout.RECORD_BYTES)
-            words.u64(layout.CONTEXT, self._context.ctypes.data)
-            words.u64(layout.LDS, self._lds.ctypes.data)
-            words.u64(layout.LDS_SHADOW, self._shadow.ctypes.data)
-            words.u64(layout.LDS_BYTES, launch.lds_bytes | wave << 32)
-            scratch = wave * (launch.scratch_bytes * 64 + _PAD)
-            words.u64(layout.SCRATCH, self._scratch.ctypes.data + scratch)
-            words.u64(layout.SCRATCH_SHADOW, self._scratch_shadow.ctypes.data + scratch)
-            words.u64(layout.SCRATCH_BYTES, launch.scratch_bytes | launch.entry << 32)
-            words.u64(layout.CODE, code)
-            words.u64(layout.COUNTS, self._counts.ctypes.data)
-            words.u64(layout.DIRECT, self._direct.ctypes.data + wave * layout.QUEUE_ENTRIES * layout.DIRECT_BYTES)
+        cells = [launch.scalar_cells((0, 0, 0), wave) for wave in range(number)]
+        template[:, : 4 * layout.SCALAR_CELLS] = np.stack(cells).view(np.uint8)
+        template[:, layout.MODE : layout.MODE + 4].view(np.uint32)[:] = launch.mode
+        template[:, layout.CONSTANTS : layout.CONSTANTS + pool.size] = pool
+        waves = np.arange(number, dtype=np.uint64)
+        scratch = waves * np.uint64(launch.scratch_bytes * 64 + _PAD)
+        for offset, value in (
+            (layout.PC, code + launch.entry * layout.RECORD_BYTES),
+            (layout.CONTEXT, self._context.ctypes.data),
+            (layout.LDS, self._lds.ctypes.data),
+            (layout.LDS_SHADOW, self._shadow.ctypes.data),
+            (layout.LDS_BYTES, np.uint64(launch.lds_bytes) | waves << np.uint64(32)),
+            (layout.SCRATCH, np.uint64(self._scratch.ctypes.data) + scratch),
+            (layout.SCRATCH_SHADOW, np.uint64(self._scratch_shadow.ctypes.data) + scratch),
+            (layout.SCRATCH_BYTES, launch.scratch_bytes | launch.entry << 32),
+            (layout.CODE, code),
+            (layout.COUNTS, self._counts.ctypes.data),
+            (layout.DIRECT, np.uint64(self._direct.ctypes.data) + waves * np.uint64(_DIRECT_BYTES)),
+        ):
+            template[:, offset : offset + 8].view(np.uint64)[:, 0] = value
         return template
 
     def run(self) -> Result:
@@ -155,9 +158,9 @@ class LlvmEngine:
             self._scratch_shadow[:] = 0
         _Words(self._context).u64(layout.LOG_COUNT, 0)
 
-    def _times(self) -> dict[int, int]:
-        executed = np.cumsum(self._counts)[: len(self.launch.program.instructions)]
-        return {int(index): int(executed[index]) for index in np.flatnonzero(executed)}
+    def _times(self) -> npt.NDArray[np.int64]:
+        times: npt.NDArray[np.int64] = np.cumsum(self._counts)[: len(self.launch.program.instructions)]
+        return times
 
     def _stopped(self, status: int, place: tuple[int, int, int]) -> Result:
         words, instructions = _Words(self._context), self.launch.program.instructions

@@ -7,6 +7,7 @@ import random
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from aot.emulator import faults, layout
 from aot.emulator.control import execute_hardware_register
@@ -26,7 +27,7 @@ _SKIPPED = {"s_nop", "s_sleep", "s_setprio", "s_icache_inv", "s_dcache_inv", "s_
 class Result:
     """Executions by instruction index, and the fault that stopped the run."""
 
-    times: dict[int, int]
+    times: npt.NDArray[np.int64]
     fault: Fault | None
 
 
@@ -35,7 +36,7 @@ class NumpyEngine:
 
     def __init__(self, launch: Launch, seed: int, budget: int) -> None:
         self.launch, self.seed, self.budget = launch, seed, budget
-        self.times: dict[int, int] = {}
+        self.times = np.zeros(len(launch.program.instructions), np.int64)
         self.ops = NumpyOps()
 
     def run(self) -> Result:
@@ -107,7 +108,7 @@ class NumpyEngine:
                 raise FaultSignal(faults.TRAP, detail="ran past the end of the code")
             instruction = instructions[at]
             wave.begin(instruction)
-            self.times[at] = self.times.get(at, 0) + 1
+            self.times[at] += 1
             self.budget -= 1
             if self.budget < 0:
                 raise BudgetError(f"instruction budget used up in {self.launch.code.symbol} at 0x{instruction.pc:x}")

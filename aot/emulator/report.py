@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
 
 from aot.emulator.decode import Instruction
 from aot.emulator.errors import EmulatorError
@@ -16,24 +20,38 @@ class FaultError(EmulatorError):
 
 @dataclass(frozen=True)
 class Report:
-    """Wave-instructions executed by class, faults (the run stops at the first), engine and seconds.
+    """What ran how often, faults (the run stops at the first), engine and seconds.
 
-    `executed` maps instruction addresses to the times they ran; `handler_seconds` is time spent compiling handlers.
+    `times` are executions by index of `listing`; `handler_seconds` is time spent compiling handlers.
     """
 
     kernel: str
     engine: str
-    instructions: Mapping[str, int]
     faults: tuple[Fault, ...]
     seconds: float
-    prepare_seconds: float = 0.0
-    handler_seconds: float = 0.0
-    executed: Mapping[int, int] = field(default_factory=dict, repr=False)
+    prepare_seconds: float
+    handler_seconds: float
+    listing: Sequence[Instruction] = field(repr=False)
+    times: npt.NDArray[np.int64] = field(repr=False)
 
-    @property
+    @cached_property
     def total(self) -> int:
         """Wave-instructions of all classes."""
-        return sum(self.instructions.values())
+        return int(self.times.sum())
+
+    @cached_property
+    def instructions(self) -> Mapping[str, int]:
+        """Executed wave-instructions by class."""
+        counts: dict[str, int] = {}
+        for index in np.flatnonzero(self.times).tolist():
+            name = instruction_class(self.listing[index])
+            counts[name] = counts.get(name, 0) + int(self.times[index])
+        return counts
+
+    @cached_property
+    def executed(self) -> Mapping[int, int]:
+        """Addresses of the instructions that ran -> how often."""
+        return {self.listing[index].pc: int(self.times[index]) for index in np.flatnonzero(self.times).tolist()}
 
     def check(self) -> Report:
         """This report, or FaultError if the program is at fault."""
@@ -54,14 +72,3 @@ def instruction_class(instruction: Instruction) -> str:
             return "branch"
         return "wait" if form.name in ("s_waitcnt", "s_barrier", "s_nop") else "control"
     return {"mfma": "mfma", "salu": "salu", "scalar_memory": "smem"}.get(form.unit, "vmem")
-
-
-def count_classes(instructions: list[Instruction], times: Mapping[int, int]) -> dict[str, int]:
-    """Executed wave-instructions by class, from executions by instruction index."""
-    counts: dict[str, int] = {}
-    for instruction in instructions:
-        number = times.get(instruction.index, 0)
-        if number:
-            name = instruction_class(instruction)
-            counts[name] = counts.get(name, 0) + number
-    return counts

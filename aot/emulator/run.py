@@ -9,7 +9,7 @@ from aot.emulator.engine_llvm import LlvmEngine
 from aot.emulator.engine_numpy import NumpyEngine, Result
 from aot.emulator.memory import Memory
 from aot.emulator.records import Records, build_records
-from aot.emulator.report import Report, count_classes
+from aot.emulator.report import Report
 from aot.emulator.setup import Launch, prepare
 from cache_schema.errors import UnknownValueError
 
@@ -54,16 +54,15 @@ def run(
         handler_seconds = time.perf_counter() - prepared
         result = LlvmEngine(launch, records, seed, budget).run()
     done = time.perf_counter()
-    instructions = launch.program.instructions
     return Report(
         kernel=symbol,
         engine=engine,
-        instructions=count_classes(instructions, result.times),
         faults=() if result.fault is None else (result.fault,),
         seconds=done - prepared - handler_seconds,
         prepare_seconds=prepared - start,
         handler_seconds=handler_seconds,
-        executed={instructions[index].pc: number for index, number in result.times.items() if number},
+        listing=launch.program.instructions,
+        times=result.times,
     )
 
 

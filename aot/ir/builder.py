@@ -187,7 +187,7 @@ class Builder:
 
     def umulhi(self, left: Value, right: Value) -> Value:
         """High 32 bits of the unsigned 64-bit product."""
-        wide = self._commutative("mul", self.zext(left, I64), self.zext(right, I64), "nuw")
+        wide = self.mul(self.zext(left, I64), self.zext(right, I64), "nuw")
         return self.trunc(self.lshr(wide, 32), I32)
 
     def _binary(self, name: str, a: Value, b: Value, flags: str = "") -> Value:

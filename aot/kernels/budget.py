@@ -16,19 +16,24 @@ THREADS_PER_SIMD_WAVE = 256
 #: Entry of a row of A in the general loop, offset of a row of B.
 A_ENTRY, B_ENTRY = 3, 1
 #: Lane addresses, counters of the general loop, temporaries.
-OVERHEAD = 32
+OVERHEAD = 40
 #: Chunks per batch where registers are short.
 LEAN_BATCH = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Decisions of one kernel. A batch of None keeps an entry per chunk of the operand in registers."""
+    """Decisions of one kernel. A batch of None keeps an entry per chunk of the operand in registers.
+
+    `hints` says that the scheduler may be told how to order the matrix phase: it may then read the fragments of all k
+    steps at once, and needs room for them.
+    """
 
     accumulates_in_agprs: bool
     prefetches: bool
     a_batch: int | None
     b_batch: int | None
+    hints: bool = False
 
 
 def batch_limit(threads: int) -> int:
@@ -41,24 +46,28 @@ def is_batched(chunks: ChunkMap) -> bool:
     return chunks.passes > batch_limit(chunks.threads)
 
 
-def plan(tile: Tile, a: ChunkMap, b: ChunkMap, *, staged: bool) -> Budget:
-    """The first choice that fits, from fast to lean; `staged` says that loads pass through registers."""
+def plan(tile: Tile, a: ChunkMap, b: ChunkMap, *, staged: bool, hinted: bool = False) -> Budget:
+    """The first choice that fits, from fast to lean.
+
+    `staged` says that loads pass through registers, `hinted` that the pipeline has scheduling hints.
+    """
     share = REGISTER_FILE // -(-tile.threads // THREADS_PER_SIMD_WAVE)
     accumulators = tile.atom.accumulator.lanes * tile.fragments_m * tile.fragments_n
-    fixed = OVERHEAD + (tile.fragments_m + tile.fragments_n) * tile.atom.operand.bytes // 4
+    fragments = (tile.fragments_m + tile.fragments_n) * tile.atom.operand.bytes // 4
     staging = sum(chunks.passes * max(1, chunks.vec // 2) for chunks in (a, b)) * staged
     a_batch, b_batch = (batch_limit(tile.threads) // 2 if is_batched(chunks) else None for chunks in (a, b))
 
     def fits(choice: Budget) -> bool:
         entries = A_ENTRY * (choice.a_batch or a.passes) + B_ENTRY * (choice.b_batch or b.passes)
-        room = (
-            min(ORDINARY, share - accumulators) if choice.accumulates_in_agprs else min(ORDINARY, share) - accumulators
-        )
-        return fixed + entries + staging * choice.prefetches <= room
+        in_flight = fragments * (tile.steps if choice.hints else 1) + staging * choice.prefetches
+        in_agprs = choice.accumulates_in_agprs
+        room = min(ORDINARY, share - accumulators) if in_agprs else min(ORDINARY, share) - accumulators
+        return OVERHEAD + entries + in_flight <= room
 
     choices = [
-        Budget(in_agprs, prefetches, a_batch, b_batch)
+        Budget(in_agprs, prefetches, a_batch, b_batch, hints)
         for prefetches in ((True, False) if a_batch is None and b_batch is None else (False,))
+        for hints in ((True, False) if hinted else (False,))
         for in_agprs in (False, True)
     ]
     lean = [

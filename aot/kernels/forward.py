@@ -100,7 +100,13 @@ class _Forward:
         self.arguments = forward_arguments()
         self.a_chunks, self.b_chunks = self._chunks()
         self.swizzle = self._swizzle()
-        self.budget = budget.plan(self.tile, self.a_chunks, self.b_chunks, staged=not identity.async_dma)
+        self.budget = budget.plan(
+            self.tile,
+            self.a_chunks,
+            self.b_chunks,
+            staged=not identity.async_dma,
+            hinted=identity.pipeline in ("compv3", "compv4"),
+        )
         self.batched = self.budget.a_batch is not None
         self.tabled = self.batched and self._operand_bytes + self._table_bytes <= target(identity.arch).lds_bytes
         self.pool = LdsPool(self._lds_bytes())
@@ -203,7 +209,7 @@ class _Forward:
             a=prepare(first_row=place.wave_m, count=tile.fragments_m, row_elems=layout.a_row_elems),
             b=prepare(first_row=place.wave_n, count=tile.fragments_n, row_elems=layout.b_row_elems),
             transposed=self.identity.epilogue == "cshuffle",
-            hints=self.identity.pipeline in ("compv3", "compv4"),
+            hints=self.budget.hints,
             reads_ahead=self.identity.pipeline == "compv4",
         )
 

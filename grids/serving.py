@@ -94,7 +94,7 @@ class ServedRows:
 
     def stream_k_workspace(self) -> Column:
         """Bytes for the parts of as many stream-K workgroups as the GPU holds at once."""
-        cus = target(self.table.vocab["arch"][0]).cus
+        cus = np.array([target(arch).cus for arch in self.table.vocab["arch"]])[self["arch"]]
         tile_m, tile_n = (self[name].astype(np.int64) for name in ("tile_m", "tile_n"))
         # Kernels without a tile have no waves either.
         warp_m, warp_n = (np.maximum(self[name].astype(np.int64), 1) for name in ("warp_m", "warp_n"))

@@ -20,7 +20,7 @@ MOST_WAVES_PER_SIMD = 4
 PARTS, PART_BYTES = 2, 4
 
 
-def resident_workgroups(*, accumulators: IntT, waves: IntT, cus: int) -> IntT:
+def resident_workgroups(*, accumulators: IntT, waves: IntT, cus: IntT) -> IntT:
     """Workgroups that all compute units hold at once, by their registers; at least one each."""
     fitting = REGISTERS // (accumulators + OTHER_REGISTERS)
     per_simd = fitting - larger(fitting - MOST_WAVES_PER_SIMD, 0 * fitting)

@@ -69,7 +69,9 @@ def slow_candidates(arch: str, dtype: str, family: str, axes: FamilyAxes) -> lis
             loads = sum(k * f // (threads * (clamp(k, f, threads, r) or 1)) for f, r in ((m, run_a), (n, run_b)))
             light = m * n * max(1, threads // 256) <= 128 * threads
             fields |= {"lds_k_outer": arch == "gfx950", "prefetch_addr": light and loads <= 16, "group_merge": merge}
-            if family != "nonsplit":
+            if family == "stream_k":
+                fields |= {"stream_k": True, "prefetch_addr": False}
+            elif family != "nonsplit":
                 fields["split_k"] = 2
             if family in ("two_stage", "merged"):
                 fields |= {"two_stage": True, "ws_replicas": 8}
@@ -94,10 +96,10 @@ def test_columns_are_the_loops(arch: str, family: str) -> None:
 
 
 def test_one_reduction_per_count_of_replicas() -> None:
-    """The second stage of two-stage kernels depends on the type of dW and the replicas alone, and both build."""
+    """Second steps depend on the type of dW and the replicas alone, stream-K has one of its own, and all build."""
     axes = {**load_axes()["reduce"], "ws_replicas": (4, 8)}
     table = family_candidates("gfx942", "fp16", FAMILIES["reduce"], axes)
-    assert [table.row(i).ws_replicas for i in range(len(table))] == [4, 8]
+    assert [(table.row(i).ws_replicas, table.row(i).stream_k) for i in range(3)] == [(4, False), (8, False), (0, True)]
     assert evaluate(table).buildable.all()
     assert set(family_names(table)) == {"reduce"}
 

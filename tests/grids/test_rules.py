@@ -108,6 +108,11 @@ def slow_verdict(i: Identity) -> str:
             "W15_merge": merge == 1
             or (merge <= i.tile_m and 9 * merge <= i.tile_n and i.wave_size == 64 and not atomic),
             "W16_k_outer": not i.lds_k_outer or (k_outer and i.warp_tile_m in (16, 32) and i.lds_k_pad == 0),
+            "W17_stream_k": not i.stream_k
+            or (
+                (i.split_k == 1 and not i.two_stage and merge == 1 and not i.unroll_k and not i.async_dma)
+                and accumulators * max(1, -(-threads // 256)) <= 128
+            ),
             "W13_load": i.async_dma or (shared(i.tile_m, 1) and shared(i.tile_n, 1)),
             "W14_accumulators": accumulators <= 256,
         }
@@ -143,7 +148,8 @@ def test_columns_agree_with_scalars(arch: str, direction: str) -> None:
     """On random candidates, and on candidates with random fields spoilt, the first failing rule is the same."""
     rng = random.Random(f"{arch} {direction}")
     table = candidates(arch, "bf16", direction)
-    sample = [table.row(i) for i in rng.sample(range(len(table)), 3000)]
+    gemms = np.flatnonzero(table.equals("algorithm", "implicit_gemm")).tolist()
+    sample = [table.row(i) for i in rng.sample(gemms, 3000)]
     sample += [mutated(identity, rng) for identity in sample]
     verdicts = evaluate(IdentityTable.from_identities(sample))
     expected = [slow_verdict(identity) for identity in sample]

@@ -32,6 +32,18 @@ def sub_gemm_count(p: ConvProblem) -> int:
     )
 
 
+def workspace_bytes(i: Identity, dw_f32_bytes: int) -> int:
+    """Replicas of dW; for stream-K two parts of every workgroup that the registers of all compute units hold."""
+    if i.two_stage:
+        return dw_f32_bytes * i.ws_replicas
+    if not i.stream_k or not i.tile_m:
+        return 0
+    waves = i.warp_m * i.warp_n
+    per_simd = min(4, 512 // (i.tile_m * i.tile_n // (64 * waves) + 96))
+    workgroups = max(1, per_simd * 4 // waves) * {"gfx950": 256, "gfx942": 304}[i.arch]
+    return workgroups * 2 * i.tile_m * i.tile_n * 4
+
+
 def slow_reason(i: Identity, p: ConvProblem, limit: int | None) -> str:
     """The first failing serving rule, "" when the kernel serves."""
     merge, taps, direct = i.group_merge, p.y * p.x, i.algorithm.startswith("direct")
@@ -93,11 +105,8 @@ def slow_reason(i: Identity, p: ConvProblem, limit: int | None) -> str:
         "S_reduction": p.direction != "fwd" or direct or k < 2**23,
         "S_split_degree": p.direction != "wgrad"
         or not split
-        or (ceil(k / i.tile_k) >= 2 and p.groups / merge * 2 <= 65535),
-        "S_workspace": p.direction != "wgrad"
-        or limit is None
-        or not i.two_stage
-        or 4 * p.groups * i.ws_replicas * m * n <= limit,
+        or (ceil(k / max(i.tile_k, 1)) >= 2 and p.groups / merge * 2 <= 65535),
+        "S_workspace": p.direction != "wgrad" or limit is None or workspace_bytes(i, 4 * p.groups * m * n) <= limit,
         "S_grid": m > 0 and n > 0 and max(grid) <= 65535,
     }
     assert tuple(checks) == SERVING_REASONS[1:]

@@ -13,8 +13,10 @@ An estimate of the clocks that the busiest compute unit spends, from the tile al
 times the rounds that it takes. Double-buffered loops expose a quarter of the smaller and of the latency. Tiles that
 hang over the problem's edge cost like full ones, so waste is part of the estimate; so are idle compute units and narrow
 vectors. A reduction whose channels are no multiple of tile_k needs the general K loop, whose address arithmetic counts
-as half a load more per load. It ranks, it does not predict. Equal estimates are ordered by identity digest, so the
-choice is the same everywhere.
+as half a load more per load. A kernel that splits its reduction has its workgroups multiplied and its K tiles divided
+by the number of slices, as `grids.split_k` would choose it; it pays for what is zeroed, for atomics, and for a second
+launch where there is one. Stream-K workgroups are as many as are resident, and pay for the parts that they leave. It
+ranks, it does not predict. Equal estimates are ordered by identity digest, so the choice is the same everywhere.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ import numpy.typing as npt
 from cache_schema.problem import ConvProblem
 from cache_schema.table import IdentityTable
 from grids.geometry import accumulators_per_lane, gemm_extents, lds_layout
+from grids.split_k import FULL_WAVES_PER_CU, MIN_TILES_PER_LONG_SLICE, UNGROUPED_BLOCKS_PER_CU
 from grids.targets import Target, target
 
 #: Dense 16-bit multiply-adds per clk of one SIMD (CDNA3 and CDNA4: 8192 and 16384 in the 32 clk of a 32x32 atom).
@@ -38,6 +41,10 @@ CLK_PER_WAVE_ACCESS = 16
 LATENCY_CLK = 700
 START_CLK = 2000
 EXPOSED_SHARE = 0.25
+#: What an atomic takes of the time of as many stores.
+ATOMIC_STORES = 4
+#: Of fills and reductions, per compute unit.
+BYTES_PER_CLK = 16
 GENERAL_LOOP_LOADS = 1.5
 #: Registers of a lane besides its accumulators: fragments, addresses, loads in flight.
 OTHER_REGISTERS = 80
@@ -54,9 +61,16 @@ def estimated_clk(table: IdentityTable, problem: ConvProblem, arch: str) -> Floa
     )
     merge = np.maximum(table.wide("group_merge"), 1)
     tiles = np.ceil(extents.m * merge / tile_m) * np.ceil(extents.n * merge / tile_n) * (problem.groups / merge)
-    per_cu = np.maximum(np.ceil(tiles / unit.cus), 1)
-    resident = np.minimum(per_cu, _resident(table, unit, problem.direction))
-    steps = np.maximum(np.ceil(extents.k / tile_k), 1)
+    slices = _slices(table, problem, unit, tiles)
+    per_cu = np.maximum(np.ceil(tiles * slices / unit.cus), 1)
+    streams = table.columns["stream_k"].astype(np.bool_)
+    room = _resident(table, unit, problem.direction)
+    resident = np.minimum(per_cu, room)
+    steps = np.maximum(np.ceil(extents.k / tile_k / slices), 1)
+    # Stream-K shares the K tiles of all output tiles evenly.
+    per_cu = np.where(streams, room, per_cu)
+    resident = np.where(streams, room, resident)
+    steps = np.where(streams, np.ceil(np.maximum(tiles * steps / (unit.cus * room), 1)), steps)
     busy_simds = np.minimum(SIMDS_PER_CU, waves * resident)
     matrix = resident * tile_m * tile_n * tile_k / (MULTIPLY_ADDS_PER_CLK[arch] * busy_simds)
     accesses = tile_m * tile_k / _width(table, "a") + tile_n * tile_k / _width(table, "b")
@@ -67,8 +81,31 @@ def estimated_clk(table: IdentityTable, problem: ConvProblem, arch: str) -> Floa
     exposed = np.where(overlapped, EXPOSED_SHARE, 1.0) / resident
     step = np.maximum(matrix, memory) + exposed * (np.minimum(matrix, memory) + LATENCY_CLK)
     store = resident * tile_m * tile_n / _width(table, "c") / LANES * CLK_PER_WAVE_ACCESS
-    clk: Floats = np.ceil(per_cu / resident) * (steps * step + store + START_CLK)
-    return clk
+    atomics = np.where(slices > 1, ATOMIC_STORES, 1)
+    clk: Floats = np.ceil(per_cu / resident) * (steps * step + store * atomics + START_CLK)
+    return clk + _around(table, problem, unit) if problem.direction == "wgrad" else clk
+
+
+def _slices(table: IdentityTable, problem: ConvProblem, unit: Target, tiles: Floats) -> Floats:
+    """Slices of the reduction, near what the automatic degree is; 1 where it is not split."""
+    split = (table.wide("split_k") > 1) & (problem.direction == "wgrad")
+    k_tiles = np.ceil(gemm_extents(problem).k / table.wide("tile_k"))
+    full = np.maximum(FULL_WAVES_PER_CU // (table.wide("warp_m") * table.wide("warp_n")), 1) * unit.cus
+    long = np.minimum(full // tiles, k_tiles // MIN_TILES_PER_LONG_SLICE)
+    wanted = np.maximum(UNGROUPED_BLOCKS_PER_CU * unit.cus // tiles, long)
+    return np.where(split, np.minimum(np.maximum(wanted, 2), np.maximum(k_tiles, 1)), 1.0)
+
+
+def _around(table: IdentityTable, problem: ConvProblem, unit: Target) -> Floats:
+    """Clocks of what is done beside the kernel of a backward-weights plan: fills, and a second step."""
+    split, two_stage = table.wide("split_k") > 1, table.columns["two_stage"].astype(np.bool_)
+    streams = table.columns["stream_k"].astype(np.bool_)
+    replicas = 4 * problem.k * problem.y * problem.x * problem.cpg * table.wide("ws_replicas")
+    parts = 8 * table.wide("tile_m") * table.wide("tile_n") * unit.cus
+    moved = np.where(two_stage, 2 * replicas, np.where(split, problem.w_bytes, np.where(streams, 2 * parts, 0)))
+    launches = 2 * two_stage + (split & ~two_stage) + streams
+    clks: Floats = moved / (unit.cus * BYTES_PER_CLK) + launches * START_CLK
+    return clks
 
 
 def ranked(

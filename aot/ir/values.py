@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from aot.ir.types import I1, I32, Type
 
@@ -19,6 +20,7 @@ class Value:
         return f"{self.type} {self.text}"
 
 
+@lru_cache(maxsize=4096)
 def constant(number: int, type_: Type = I32) -> Value:
     """An integer constant, wrapped to the width of its type."""
     if type_ == I1:

@@ -15,7 +15,7 @@ from cache_schema.label import decode, encode
 from grids.catalogue import open_catalogue
 
 FOLDER = Path(__file__).parent / "replay"
-DIRECTIONS = ("fwd", "dgrad")
+DIRECTIONS = ("fwd", "dgrad", "wgrad")
 ARCHES = ("gfx950", "gfx942")
 FLAVORS = ("llvm20", "llvm22")
 KERNELS_PER_DTYPE = 24

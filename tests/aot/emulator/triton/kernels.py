@@ -26,7 +26,7 @@ def gemm(
         left = k_extent - k
         a_tile = tl.load(a_ptrs, mask=(rows[:, None] < m_extent) & (ks[None, :] < left), other=0.0)
         b_tile = tl.load(b_ptrs, mask=(ks[:, None] < left) & (cols[None, :] < n_extent), other=0.0)
-        accumulator = tl.dot(a_tile, b_tile, accumulator)
+        accumulator = tl.dot(a_tile, b_tile, accumulator, input_precision="ieee")
         a_ptrs += TILE_K
         b_ptrs += TILE_K * b_stride
     c_ptrs = c + rows[:, None] * c_stride + cols[None, :]

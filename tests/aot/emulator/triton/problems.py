@@ -130,7 +130,7 @@ def _attention(variant: Variant, full: bool) -> Iterator[Problem]:
     rng = np.random.default_rng(23)
     dtype = variant.pointers[0]
     scale_log2 = float(np.float32(math.log2(math.e) / math.sqrt(head)))
-    for heads, length in [(2, tile_m + 9), *([(1, 2 * tile_m), (1, 3)] if full else [])]:
+    for heads, length in [(2, tile_m + 31), *([(1, 2 * tile_m), (1, 3)] if full else [])]:
         q, k, v = (stored(rng.standard_normal((heads, length, head)), dtype) for _ in range(3))
         x, y, z = numbers(q), numbers(k), numbers(v)
         scores = np.einsum("hid,hjd->hij", x, y) * scale_log2
@@ -184,7 +184,7 @@ def _conv(variant: Variant, full: bool) -> Iterator[Problem]:
     dtype = variant.pointers[0]
     rng = np.random.default_rng(26)
     pad_to = 16 if variant.aligned else 1
-    shapes = [(2, 7, 6, 5, 70, 3, 3, 1, 1, 1), (2, 5, 5, 16, 16, 1, 1, 1, 0, 1)]
+    shapes = [(2, 7, 6, 7, 70, 3, 3, 1, 1, 1), (2, 5, 5, 16, 16, 1, 1, 1, 0, 1)]
     if full:
         shapes += [(1, 9, 9, 3, 70, 3, 2, 2, 1, 1), (1, 11, 8, 17, 5, 3, 3, 1, 2, 2)]
     for n, h, w, channels, filters, r, s, stride, pad, dilation in shapes:

@@ -72,7 +72,7 @@ def sample(arch: str, dtype: str, family: str, count: int) -> list[Identity]:
     return [table.row(index) for index in range(len(table))]
 
 
-def wgrad(arch: str = "gfx950", dtype: str = "bf16", **fields: int | str | bool) -> Identity:
+def wgrad(arch: str = "gfx950", dtype: str = "bf16", /, **fields: Any) -> Identity:
     """A backward-weights identity: 64x64x32, two by two waves, widths of 4, unless said otherwise."""
     usual: dict[str, Any] = {
         "tile_m": 64, "tile_n": 64, "tile_k": 32, "warp_m": 2, "warp_n": 2, "warp_tile_m": 16, "warp_tile_n": 16,
@@ -82,7 +82,7 @@ def wgrad(arch: str = "gfx950", dtype: str = "bf16", **fields: int | str | bool)
     return Identity(arch, "wgrad", "implicit_gemm", dtype, dtype, dtype, **{**usual, **fields})
 
 
-def problem(dtype: str = "bf16", **fields: int) -> ConvProblem:
+def problem(dtype: str = "bf16", /, **fields: int) -> ConvProblem:
     """A small 3x3 backward-weights problem, unless said otherwise."""
     usual = {"n": 2, "c": 16, "h": 9, "w": 7, "k": 24, "y": 3, "x": 3}
     return ConvProblem("wgrad", dtype, **{**usual, **fields})

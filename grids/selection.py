@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from cache_schema.digest import table_digests
 from cache_schema.errors import RequestError
+from cache_schema.identity import REDUCE
 from cache_schema.table import IdentityTable, is_constant
 from grids.families import family_codes
 
@@ -33,7 +34,7 @@ def spread(table: IdentityTable, limit: int) -> IdentityTable:
     Guarantees: the same identities give the same choice whatever their order; a larger limit chooses a superset;
     every value of every axis (field, family, and the combinations above) appears once the limit reaches the size of a
     greedy cover, which is at most the number of values of all axes. Beyond that, the rows are taken in rounds, and
-    each value of each axis gains a row per round until it has no more.
+    each value of each axis gains a row per round until it has no more. Kernels of second steps come first.
     """
     if limit < 0:
         raise RequestError(f"limit {limit} is negative; give a number of kernels, 0 or more")
@@ -47,6 +48,9 @@ def spread(table: IdentityTable, limit: int) -> IdentityTable:
     order = np.argsort(rounds, kind="stable")
     first_round = int((rounds == 0).sum())
     order[:first_round] = order[_greedy_cover([codes[order[:first_round]] for codes in axes])]
+    # Without their second steps, kernels that have one cannot be launched.
+    is_helper = table.equals("algorithm", REDUCE)[by_digest][order]
+    order = np.concatenate([order[is_helper], order[~is_helper]])
     return table.take(np.sort(by_digest[order[:limit]]))
 
 

@@ -141,7 +141,7 @@ def kernel(report: KernelReport, verdicts: Mapping[str, Mapping[str, Any]], disa
     ]
     for file, verdict in verdicts.items():
         sections.append(f"\nevidence in {file}: {verdict['verdict']}  {verdict['message']}")
-        names = ("name", "inputs", "elements", "exact", "worst_error", "bound", "split_k", "problem")
+        names = ("name", "inputs", "elements", "exact", "worst_error", "bound", "degree", "problem")
         rows = [[_short(case.get(name)) for name in names] for case in verdict["cases"]]
         sections.append(f"{verdict['instructions']:,} wave instructions, {len(verdict['digests'])} identities")
         sections.append(table([name.replace("_", " ") for name in names], rows))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 import click
@@ -30,6 +31,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
+        # Work is shared between processes, never between threads of one: numpy's own would fight over the cores.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         command = importlib.import_module(f"aot.cli.{COMMANDS[cmd_name][0]}").command
         assert isinstance(command, click.Command)
         return command

@@ -42,6 +42,7 @@ LINE_SECONDS = 30.0
 @click.option("--problems", metavar="FILE", help="The problems of a file instead of the edges of each kernel.")
 @click.option("--strict", is_flag=True, help="With --problems: no excuse for a problem that no kernel here serves.")
 @click.option("--split-k", type=int, metavar="N", help="For --problem: slices, for kernels that are told how many.")
+@click.option("--workgroups", type=click.IntRange(min=1), metavar="N", help="For --problem: those of stream-K kernels.")
 @click.option(
     "--check",
     "checked",
@@ -67,6 +68,7 @@ def command(
     problems: str | None,
     strict: bool,
     split_k: int | None,
+    workgroups: int | None,
     checked: tuple[str, ...],
     inputs: str,
     seed: int,
@@ -102,14 +104,14 @@ def command(
         click.echo(json.dumps(coverage.to_json(), indent=2) if as_json else _coverage_text(coverage, limit))
         return errors.OK if coverage.complete else errors.NOT_DELIVERED
     cases = None
-    if split_k is not None and not problem_request:
-        raise RequestError("--split-k is for one problem; give --problem")
+    launch = tuple((n, v) for n, v in (("split_k", split_k), ("workgroups", workgroups)) if v is not None)
+    if launch and not problem_request:
+        raise RequestError("--split-k and --workgroups are for one problem; give --problem")
     if problem_request:
         if problems is not None:
             raise RequestError("give --problems or one problem, not both")
         with Cache.open(path) as cache:
             problem = problem_request.one(cache.dtype, cache.table.vocab["direction"])
-        launch = () if split_k is None else (("split_k", split_k),)
         cases = (EdgeCase("problem", problem, inputs, repeat=True, launch=launch),)
     file = Path(problems) if problems is not None else None
     kept = Path(evidence) if evidence is not None else None if cases else evidence_path(Path(path), file)
@@ -165,12 +167,13 @@ def _reproduce(path: str, failure: dict[str, Any], engine: str) -> str:
     words = ["rocke-aot", "verify", path, "--engine", engine]
     words += [word for digest in failure["digests"] for word in ("--identity", digest)]
     # The second stage of backward weights serves no problem by itself: it is run on its own ones again.
-    if "failing" in failure and decode(failure["label"]).algorithm != REDUCE:
+    identity = decode(failure["label"])
+    if "failing" in failure and identity.algorithm != REDUCE:
         failing = failure["failing"]
         words += ["--problem", failing["problem"]]
         words += ["--inputs", failing["inputs"], "--seed", str(failing["seed"])]
-        if failing["split_k"] != AUTOMATIC_DEGREE:
-            words += ["--split-k", str(failing["split_k"])]
+        if failing["degree"] != AUTOMATIC_DEGREE:
+            words += ["--workgroups" if identity.stream_k else "--split-k", str(failing["degree"])]
     return shlex.join(words)
 
 

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from aot.runtime.float16 import Bits, Reals, format_of, half_step, narrow, widen
 from aot.runtime.reference import F32_BITS, Reference
@@ -108,39 +109,89 @@ def rounded_sums_error(reference: Reference, error: Reals, dtype: str, slices: i
         return np.where(reference.magnitude + error + more >= layout.max_finite, np.inf, error + more)
 
 
-def compare(result: Bits, reference: Reference, dtype: str, parts: int = 0, slices: int = 0) -> Comparison:
-    """Hold a 16-bit result against the reference.
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What results of one problem may be: everything about a comparison that no result is needed for.
+
+    `error` is A of the module's head. `plain`: every exact value is finite, no partial sum may leave its format, and no
+    NaN is excused.
+    """
+
+    exact: Reals
+    error: Reals
+    least: Reals
+    greatest: Reals
+    overhang_nan: npt.NDArray[np.bool_]
+    dtype: str
+    exact_elements: int
+    bound: float
+    plain: bool
+
+
+def tolerance(reference: Reference, dtype: str, parts: int = 0, slices: int = 0) -> Tolerance:
+    """Hold 16-bit results against the reference.
 
     `parts` counts the partial sums that are added in f32 beyond one, `slices` those that are added in 16 bits.
     """
-    got, exact = widen(result, dtype), reference.value
+    exact = reference.value
     error = accumulation_error(reference, parts)
     if slices:
         error = rounded_sums_error(reference, error, dtype, slices)
     with np.errstate(all="ignore"):
-        least, greatest = widen(narrow(exact - error, dtype), dtype), widen(narrow(exact + error, dtype), dtype)
-        finite = np.isfinite(exact)
-        overflowing = finite & np.isinf(error)
-        fits = np.where(finite, (got >= least) & (got <= greatest), got == exact)
-        fits |= np.isnan(exact) & np.isnan(got)
-        fits |= overflowing | (reference.overhang_nan & np.isnan(got))
-        measured = finite & np.isfinite(got) & ~overflowing
-        distance = np.where(measured, np.abs(got - exact), 0.0)
+        least = greatest = widen(narrow(exact, dtype), dtype)
+        if error.any():
+            least, greatest = widen(narrow(exact - error, dtype), dtype), widen(narrow(exact + error, dtype), dtype)
+        measured = np.isfinite(exact) & np.isfinite(error)
         allowance = np.where(measured, np.maximum(np.maximum(greatest - exact, exact - least), 0.0), 0.0)
         allowance = np.where(np.isfinite(allowance), allowance, 0.0)
-        beyond = np.where(measured, distance - half_step(got, dtype), 0.0)
-        use = np.divide(beyond, error, out=np.zeros_like(distance), where=measured & (error > 0))
+    return Tolerance(
+        exact=exact,
+        error=error,
+        least=least,
+        greatest=greatest,
+        overhang_nan=reference.overhang_nan,
+        dtype=dtype,
+        exact_elements=int((least == greatest).sum()),
+        bound=float(allowance.max(initial=0.0)),
+        plain=bool(measured.all()) and not bool(reference.overhang_nan.any()),
+    )
+
+
+def compare(result: Bits, reference: Reference, dtype: str, parts: int = 0, slices: int = 0) -> Comparison:
+    """Hold one 16-bit result against the reference; the numbers are those of `tolerance`."""
+    return judge(result, tolerance(reference, dtype, parts, slices))
+
+
+def judge(result: Bits, allowed: Tolerance) -> Comparison:
+    """Hold one 16-bit result against what is allowed."""
+    got, exact, error = widen(result, allowed.dtype), allowed.exact, allowed.error
+    with np.errstate(all="ignore"):
+        fits = (got >= allowed.least) & (got <= allowed.greatest)
+        distance = np.abs(got - exact)
+        measured = np.isfinite(distance)
+        if not allowed.plain:
+            finite = np.isfinite(exact)
+            overflowing = finite & np.isinf(error)
+            fits = np.where(finite, fits, got == exact) | (np.isnan(exact) & np.isnan(got))
+            fits |= overflowing | (allowed.overhang_nan & np.isnan(got))
+            measured &= ~overflowing
+        distance = np.where(measured, distance, 0.0)
+        worst_use = 0.0
+        inexact = measured & (error > 0)
+        if inexact.any():
+            beyond = distance - half_step(got, allowed.dtype)
+            worst_use = float(np.divide(beyond, error, out=np.zeros_like(distance), where=inexact).max(initial=0.0))
     wrong = np.flatnonzero(~fits)
     first = int(wrong[0]) if wrong.size else None
     return Comparison(
         elements=result.size,
         wrong=int(wrong.size),
-        exact_elements=int((least == greatest).sum()),
+        exact_elements=allowed.exact_elements,
         worst_error=float(distance.max(initial=0.0)),
-        worst_use=float(use.max(initial=0.0)),
-        bound=float(allowance.max(initial=0.0)),
+        worst_use=worst_use,
+        bound=allowed.bound,
         first_wrong=None if first is None else tuple(int(i) for i in np.unravel_index(first, result.shape)),
         got=None if first is None else float(got.flat[first]),
-        least=None if first is None else float(least.flat[first]),
-        greatest=None if first is None else float(greatest.flat[first]),
+        least=None if first is None else float(allowed.least.flat[first]),
+        greatest=None if first is None else float(allowed.greatest.flat[first]),
     )

@@ -14,7 +14,7 @@ class EdgeCase:
     """A problem, the kind of its operands, and how to run it.
 
     A case that repeats is run twice, with another order of waves and workgroups. `degree` is the number of slices for
-    kernels that are told one, -1 for the automatic one.
+    kernels that are told one, or of workgroups for stream-K kernels, -1 for the automatic one.
     """
 
     name: str

@@ -20,6 +20,14 @@ Kernels that split the reduction get these at the automatic degree, and then:
 | empty-slices | more slices than K tiles: some have nothing to do and must add nothing |
 | many-slices | 16 slices of one tile and a tail |
 
+Stream-K kernels get the first at as many workgroups as the GPU holds, where each has one K tile, and then:
+
+| name | what it reaches |
+|---|---|
+| one-workgroup | every tile by the same workgroup, nothing to fix up |
+| two-workgroups | the border inside a tile |
+| uneven | shares that end inside one tile and begin inside another |
+
 Kernels that merge groups are depthwise only: a filter that fills the tile, as many groups as are merged, three times
 as many, stride and dilation, NaN in one group, which may not reach the others.
 """
@@ -74,7 +82,7 @@ def _plain(identity: Identity) -> Iterator[EdgeCase]:
     strided = replace(base, h=13, w=tile_k, k=multiple_below(identity.tile_m, filters), y=2, x=3, pad_h=1, pad_w=2)
     yield EdgeCase("strided", replace(strided, stride_h=4, stride_w=2, dilation_h=2, dilation_w=2), "ints")
     if identity.grouped:
-        grouped = replace(base, n=2, c=9 * channels, k=9 * filters, h=5, w=9, y=1, x=3, pad_w=2, groups=3)
+        grouped = replace(base, n=2, c=9 * channels, k=9 * filters, w=9, y=1, x=3, pad_w=2, groups=3)
         yield EdgeCase("grouped", replace(grouped, h=tile_k // 8 + 1), "ints")
         pointwise = replace(base, n=tile_k // 4 + 1, c=3 * channels, k=3 * filters, h=3, w=4, stride_h=2, stride_w=2)
         yield EdgeCase("pointwise", replace(pointwise, groups=3), "uniform")
@@ -85,6 +93,10 @@ def _plain(identity: Identity) -> Iterator[EdgeCase]:
     yield EdgeCase("taps", taps, "onehot")
     smallest = replace(base, w=tile_k + 1) if is_split(identity) else base
     yield EdgeCase("smallest", smallest, "ints")
+    if identity.stream_k:
+        yield EdgeCase("one-workgroup", strided, "ints", degree=1)
+        yield EdgeCase("two-workgroups", planted, "uniform", repeat=True, degree=2)
+        yield EdgeCase("uneven", ragged, "ints", degree=5)
     if is_split(identity):
         yield from _degrees(replace(planted, n=1, h=2 * rows, y=1, x=2, pad_h=0, stride_w=1), base, tile_k)
 

@@ -4,9 +4,9 @@
     header  = {format, cache, arch, dtype, emulator, engine, seed, problems}
                 cache: the seal of the cache file; emulator: the version of the emulator; problems: "edges/N", or the
                 SHA-256 of the problem file
-    case    = {case: {name, problem, inputs, split_k?, elements, exact, bound}}
+    case    = {case: {name, problem, inputs, degree?, elements, exact, bound}}
                 numbered from 0 in the order of the file; exact: elements for which one value only is right; bound: the
-                largest error that was allowed; split_k: where a degree was forced
+                largest error that was allowed; degree: slices, or workgroups of stream-K, where forced
     verdict = {code, digests, runs, instructions, use, verdict?, message?, cases?, failing?}
                 code: SHA-256 of the code object; digests: of the identities that share it, all of which this verdict is
                 about; runs: number of the case and the largest |result - exact|, in turn; use: the largest share of its

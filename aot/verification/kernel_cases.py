@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from aot.runtime.plan import make_plan
-from aot.runtime.plan_data import Launch
-from aot.runtime.plan_wgrad import WgradOptions
+from aot.runtime.plan_data import Launch, PlanError
+from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE, WgradOptions
 from aot.verification.edge_case import EdgeCase
 from aot.verification.edges import edge_cases
 from aot.verification.problem_file import served_cases
 from cache_schema.cache_reader import Cache, Entry
-from cache_schema.identity import REDUCE, Identity
+from cache_schema.identity import IMPLICIT_GEMM, REDUCE, Identity
 from cache_schema.table import IdentityTable
 
 Cases = list[tuple[Entry, EdgeCase]]
@@ -45,6 +47,24 @@ class Launcher:
         self._entries[entry.blob_digest] = number
         return entry
 
+    def options(self, entry: Entry, case: EdgeCase) -> WgradOptions:
+        """How a case is planned on a kernel."""
+        if not entry.identity.stream_k:
+            return WgradOptions(split_k=case.degree, helper=self.helper)
+        workgroups = None if case.degree == AUTOMATIC_DEGREE else case.degree
+        return WgradOptions(workgroups=workgroups, helper=self.helper)
+
+    def user_of(self, identity: Identity) -> Entry | None:
+        """A kernel whose second step this stream-K helper is, or None."""
+        table = self._cache.table
+        users = table.equals("stream_k", True) & table.equals("algorithm", IMPLICIT_GEMM)
+        users &= table.equals("dtype_d", identity.dtype_d)
+        if not users.any():
+            return None
+        entry = self._cache.entry(int(np.flatnonzero(users)[0]))
+        self.add(entry)
+        return entry
+
     def code(self, blob_digest: str) -> bytes:
         """A code object that was named before."""
         if blob_digest not in self._codes:
@@ -59,7 +79,14 @@ def kernel_cases(entries: Sequence[Entry], cases: Sequence[EdgeCase] | None, lau
     seen: set[tuple[object, ...]] = set()
     tables: list[tuple[Entry, IdentityTable]] = []
     # The narrowest first: it serves the most.
-    for entry in sorted(entries, key=_promises):
+    for shared in sorted(entries, key=_promises):
+        entry = shared
+        if cases is None and entry.identity.algorithm == REDUCE and entry.identity.stream_k:
+            # What workgroups leave has no meaning without them: this second step is run behind a kernel that needs it.
+            user = launcher.user_of(entry.identity)
+            if user is None:
+                raise PlanError("no stream-K kernel of the cache runs this second step")
+            entry = user
         table = IdentityTable.from_identities([entry.identity])
         if cases is not None:
             own = served_cases(cases, table)
@@ -86,8 +113,7 @@ def _stands_for(other: Entry, table: IdentityTable, entry: Entry, own: Sequence[
     """Whether another identity with the same code serves all these cases and launches the first one alike."""
     if REDUCE in (other.identity.algorithm, entry.identity.algorithm) or len(served_cases(own, table)) < len(own):
         return False
-    options = WgradOptions(split_k=own[0].degree, helper=launcher.helper)
-    plans = [make_plan(kernel, own[0].problem, options) for kernel in (other, entry)]
+    plans = [make_plan(kernel, own[0].problem, launcher.options(kernel, own[0])) for kernel in (other, entry)]
     launches = [[_bare(launch) for launch in plan.launches] for plan in plans]
     return launches[0] == launches[1] and plans[0].buffers == plans[1].buffers
 

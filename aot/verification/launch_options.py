@@ -3,6 +3,7 @@
 | option | kernels that have it | what it does |
 |---|---|---|
 | split_k | those that are told how often to split, or split so often anyway; -1: all | sets the degree |
+| workgroups | stream-K kernels | sets the degree |
 | two_stage | those with, or without, a second stage | nothing: such a kernel always works so |
 | deterministic | those that add no slices by 16-bit atomics | runs the case twice; bits have to be equal |
 | split_n | none: no kernel splits the batch | |
@@ -35,8 +36,10 @@ def has_option(table: IdentityTable, name: str, value: Any) -> tuple[Mask, str]:
         if value == AUTOMATIC_DEGREE:
             return everywhere, ""
         told = (split > 1) & table.equals("direction", "wgrad")
-        mask: Mask = told | (split == value)
+        mask: Mask = told | ((split == value) & ~table.columns["stream_k"].astype(np.bool_))
         return mask, f"not a kernel that splits its reduction {value} times"
+    if name == "workgroups":
+        return table.columns["stream_k"].astype(np.bool_), "not a stream-K kernel"
     if name == "two_stage":
         return two_stage == bool(value), f"a kernel with {'one stage' if value else 'two stages'}"
     if name == "deterministic":
@@ -64,5 +67,5 @@ def with_options(case: EdgeCase, table: IdentityTable) -> EdgeCase:
     if not case.launch:
         return case
     honoured = {name: value for name, value in case.launch if has_option(table, name, value)[0].all()}
-    degree = int(honoured.get("split_k", case.degree))
+    degree = int(honoured.get("workgroups", honoured.get("split_k", case.degree)))
     return replace(case, degree=degree, repeat=case.repeat or bool(honoured.get("deterministic")), launch=())

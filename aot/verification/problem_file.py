@@ -96,14 +96,17 @@ def _unserved(name: str, problem: ConvProblem, codes: Sequence[int], grid: Grid)
     if mask.any():
         told = f"not one of the {int(mask.sum())} kernels that the grid has for it"
         return Decision(name, UNSERVED, told, excuse=OUTSIDE)
-    documented = DOCUMENTED & {SERVING_REASONS[code] for code in set(all_codes.tolist())}
-    return Decision(name, UNSERVED, _told(codes), excuse=IS_DOCUMENTED if documented else "")
+    documented = [code for code in all_codes.tolist() if SERVING_REASONS[code] in DOCUMENTED]
+    if documented:
+        return Decision(name, UNSERVED, _told(documented), excuse=IS_DOCUMENTED)
+    return Decision(name, UNSERVED, _told(codes))
 
 
 def _told(codes: Sequence[int]) -> str:
-    """Reasons, the most frequent first."""
-    counts = Counter(SERVING_REASONS[code] for code in codes).most_common()
-    return "; ".join(f"{reason}: {explain(reason)}" for reason, _ in counts)
+    """Reasons, the most frequent first; kernels that are for something else are not worth naming beside others."""
+    counts = [reason for reason, _ in Counter(SERVING_REASONS[code] for code in codes).most_common()]
+    related = [reason for reason in counts if reason not in ("S_direction", "S_helper")]
+    return "; ".join(f"{reason}: {explain(reason)}" for reason in related or counts)
 
 
 def served_cases(cases: Sequence[EdgeCase], table: IdentityTable) -> list[EdgeCase]:

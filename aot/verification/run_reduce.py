@@ -1,4 +1,4 @@
-"""The second stage of two-stage backward weights, judged by itself: replicas in f32 to dW in 16 bits.
+"""Second steps of backward weights, judged by themselves: replicas, or stream-K parts, in f32 to dW in 16 bits.
 
 | name | what it reaches |
 |---|---|
@@ -15,11 +15,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.kernels.wgrad_arguments import reduce_values
+from aot.runtime.bounds import tolerance
 from aot.runtime.device import CodeProvider, Device
 from aot.runtime.float16 import Bits, quiet_nan
 from aot.runtime.plan_data import Buffer, Plan
 from aot.runtime.plan_parts import KernelEntry, bind_launch
 from aot.runtime.reference import Reference, tensor_shape
+from aot.verification import stream_k_parts
 from aot.verification.edge_case import EdgeCase
 from aot.verification.run_case import CaseResult, judged
 from cache_schema.identity import Identity
@@ -45,18 +47,22 @@ def run_reduce(
 ) -> CaseResult:
     """Fold random replicas and compare."""
     identity, problem = entry.identity, case.problem
-    replicas, dw_shape = identity.ws_replicas, tensor_shape(problem, "dw")
+    dw_shape = tensor_shape(problem, "dw")
     elements = int(np.prod(dw_shape))
-    shape = (problem.groups, replicas, elements // problem.groups)
-    workspace = _replicas(case.inputs, shape, seed)
+    addends = stream_k_parts.PER_TILE if identity.stream_k else identity.ws_replicas
+    replicas = _replicas(case.inputs, (problem.groups, addends, elements // problem.groups), seed)
+    workspace, values = replicas, reduce_values(problem)
+    if identity.stream_k:
+        workspace = stream_k_parts.scattered(replicas.swapaxes(0, 1).reshape(addends, elements), problem)
+        values = stream_k_parts.values(identity, problem)
     plan = Plan(
         identity.arch,
         problem,
         (
-            Buffer("ws", "input", "fp32", shape, workspace.nbytes),
+            Buffer("ws", "input", "fp32", workspace.shape, workspace.nbytes),
             Buffer("dw", "output", problem.dtype, dw_shape, 2 * elements),
         ),
-        (bind_launch(entry, reduce_grid(elements=elements), {"ws": "ws", "dw": "dw"}, reduce_values(problem)),),
+        (bind_launch(entry, reduce_grid(elements=elements), {"ws": "ws", "dw": "dw"}, values),),
     )
     runs: list[Bits] = []
     faults: list[str] = []
@@ -67,9 +73,8 @@ def run_reduce(
         runs.append(output)
         faults += execution.faults
         instructions += execution.instructions
-    return judged(
-        case, runs, _reference(workspace, dw_shape, case.inputs), faults, instructions, seed, 0, 0, deterministic=True
-    )
+    allowed = tolerance(_reference(replicas, dw_shape, case.inputs), problem.dtype)
+    return judged(case, runs, allowed, faults, instructions, seed, deterministic=True)
 
 
 def _replicas(kind: str, shape: tuple[int, ...], seed: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:

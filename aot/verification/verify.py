@@ -14,7 +14,6 @@ from typing import Any
 
 from aot.runtime.device import EmulatorDevice
 from aot.runtime.plan import make_plan
-from aot.runtime.plan_wgrad import WgradOptions
 from aot.verification.edge_case import EdgeCase
 from aot.verification.evidence import ERROR, RIGHT, WRONG
 from aot.verification.kernel_cases import Launcher, kernel_cases
@@ -75,8 +74,7 @@ def verify_group(task: Task, cache: Cache, group: Group) -> Verdict:
             if entry.identity.algorithm == REDUCE:
                 result = run_reduce(case, entry, devices, launcher.code, task.seed)
             else:
-                options = WgradOptions(split_k=case.degree, helper=launcher.helper)
-                plan = make_plan(entry, case.problem, options)
+                plan = make_plan(entry, case.problem, launcher.options(entry, case))
                 result = run_case(case, plan, devices, launcher.code, task.seed)
             record["cases"].append(result.to_json())
             record["instructions"] += result.instructions
@@ -106,7 +104,7 @@ def _verdict(entries: Sequence[Entry], verdict: str, message: str) -> Verdict:
 def _reproduce(result: CaseResult) -> dict[str, Any]:
     """How to see it again."""
     case, told = result.case, result.to_json()
-    return {"failing": {"problem": told["problem"], "inputs": case.inputs, "seed": result.seed, "split_k": case.degree}}
+    return {"failing": {"problem": told["problem"], "inputs": case.inputs, "seed": result.seed, "degree": case.degree}}
 
 
 class _Worker:

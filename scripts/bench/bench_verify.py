@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Time to verify kernels against the time to compile them, over a sample spread over all axes.
 
-    scripts/bench/bench_verify.py [--arch gfx950] [--dtype bf16] [--direction fwd] [--sample 100] [--engine llvm]
+    OPENBLAS_NUM_THREADS=1 scripts/bench/bench_verify.py [--arch A] [--dtype T] [--direction D] [--sample N]
 
 Both are CPU seconds of this process and of what it starts, so other work on the machine does not matter. Compiling is
 emission, code generation and link in a warm engine; verifying is all cases of a kernel's edges, planning, operands,
@@ -24,6 +24,9 @@ from aot.verification.verify import Task, verify_group
 from cache_schema.cache_reader import Cache
 from cache_schema.identity import Identity
 
+#: Every so many kernels one is compiled and verified before the clock starts.
+WARM_STEP = 4
+
 
 def compile_seconds(identities: list[Identity]) -> list[float]:
     """CPU seconds per kernel, from identity to code object."""
@@ -44,6 +47,7 @@ def compile_seconds(identities: list[Identity]) -> list[float]:
 
 
 def main() -> None:
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arch", default="gfx950")
     parser.add_argument("--dtype", default="bf16")
@@ -57,10 +61,13 @@ def main() -> None:
         path = Path(folder) / f"{options.arch}-{options.dtype}.rocke"
         with Cache.open(path) as cache:
             task = Task(path, None, options.engine, 1)
-            verify_group(task, cache, (0,))  # what is compiled or imported once
-            compiling = compile_seconds([cache.identity(number) for number in range(len(cache))])
+            warm, measured = range(0, len(cache), WARM_STEP), [n for n in range(len(cache)) if n % WARM_STEP]
+            for number in warm:  # what a process compiles, loads and imports once
+                verify_group(task, cache, (number,))
+            compile_seconds([cache.identity(number) for number in warm])
+            compiling = compile_seconds([cache.identity(number) for number in measured])
             verifying, verdicts = [], []
-            for number in range(len(cache)):
+            for number in sorted(measured, key=cache.kernel_of):
                 start = process_time()
                 verdicts.append(verify_group(task, cache, (number,)))
                 verifying.append(process_time() - start)

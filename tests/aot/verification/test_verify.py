@@ -81,7 +81,7 @@ def test_a_wrong_kernel_is_named(lying_cache: Path) -> None:
     (failure,) = summary.failures
     assert failure["label"] == encode(LIAR)
     assert failure["message"].startswith("narrow: ")
-    assert failure["failing"] == {"problem": problem_text(narrow.problem), "inputs": "ints", "seed": 1, "split_k": -1}
+    assert failure["failing"] == {"problem": problem_text(narrow.problem), "inputs": "ints", "seed": 1, "degree": -1}
     assert ["failure" in case for case in failure["cases"]] == [False, True]
     json.dumps(summary.to_json())
 

@@ -32,6 +32,9 @@ EQUIVALENT: dict[str, dict[int, str]] = {
     "gfx942-attention_fp16_64x32": dict.fromkeys(
         (0x1EB8, 0x1EC8), "the factor that rescales an accumulator which is zero in the first iteration"
     ),
+    "gfx950-attention_fp16_64x32": dict.fromkeys(
+        (0x239C, 0x27B8), "zeros for keys behind the end, whose scores are replaced by minus infinity in any case"
+    ),
     "gfx950-softmax_fp32_256": {
         0x1874: "whether exp scales its argument: both ways give the same but for results far below the bound",
     },

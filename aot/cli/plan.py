@@ -73,7 +73,8 @@ def _plan(cache: Cache, problem: ConvProblem, identity: str | None, options: Wgr
     if identity is None:
         if needs_no_kernel(problem):
             return empty_plan(cache.arch, problem)
-        return make_plan(cache.entry(best_candidate(cache, problem, options.workspace_limit)), problem, options)
+        best = best_candidate(cache, problem, options.workspace_limit, split=options.split_k > 1)
+        return make_plan(cache.entry(best), problem, options)
     wanted = resolve(cache, identity)
     number = cache.find_identity(wanted)
     if number is None:

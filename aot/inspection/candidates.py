@@ -106,9 +106,12 @@ def find_candidates(cache: Cache, problem: ConvProblem, workspace_limit: int | N
     return Candidates(cache, problem, rows[order], codes)
 
 
-def best_candidate(cache: Cache, problem: ConvProblem, workspace_limit: int | None = None) -> int:
-    """Entry to use when none is asked for; NoCandidateError where there is none."""
+def best_candidate(
+    cache: Cache, problem: ConvProblem, workspace_limit: int | None = None, *, split: bool = False
+) -> int:
+    """Entry to use when none is asked for; NoCandidateError where there is none. `split`: one that splits K only."""
     found = find_candidates(cache, problem, workspace_limit)
-    if not len(found.rows):
+    rows = found.rows[cache.table.columns["split_k"][found.rows] > 1] if split else found.rows
+    if not len(rows):
         raise NoCandidateError(cache, found.reasons)
-    return int(found.rows[0])
+    return int(rows[0])

@@ -15,6 +15,7 @@ import pytest
 from aot.kernels.dgrad_table import RECORD_WORDS
 from aot.runtime.bounds import compare
 from aot.runtime.device import EmulatorDevice
+from aot.runtime.float16 import quiet_nan, widen
 from aot.runtime.inputs import make_inputs
 from aot.runtime.plan import make_plan
 from aot.runtime.reference import reference
@@ -109,6 +110,22 @@ def test_specials_stay_where_they_belong(arch: str, kind: str) -> None:
             assert_right(dx_of(kernel, of, kind), of, kind)
     of = replace(DENSE["grouped"], stride_h=2, stride_w=3)
     assert_right(dx_of(unfolded(folded_kernels(arch)[1]), of, kind), of, kind)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_weights_of_other_taps_do_not_leak(arch: str) -> None:
+    """The last K tile of a lattice ends inside the weights of a tap that belongs to another lattice: all NaN there."""
+    of = problem(n=1, h=7, w=9, c=24, k=40, y=3, x=3, pad_h=1, pad_w=1, stride_h=2, stride_w=2)
+    dy, w = make_inputs(of, "ints", 3)
+    w = w.copy()
+    w[:, 0] = quiet_nan(of.dtype)
+    exact = reference(of, dy, w)
+    assert np.isnan(exact.value).any()
+    assert np.isfinite(exact.value[:, 0::2]).all()
+    for kernel in folded_kernels(arch):
+        dx = compiled(unfolded(kernel)).run(of, dy, w)
+        assert np.isfinite(widen(dx, of.dtype)[:, 0::2]).all()
+        assert compare(dx, exact, of.dtype).right
 
 
 @pytest.mark.parametrize(

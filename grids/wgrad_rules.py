@@ -5,7 +5,12 @@ which have no number there; W13 and W14 are what our builder needs.
 from __future__ import annotations
 
 from grids.geometry import MAX_ACCUMULATORS, MAX_VECTOR_BYTES, loads_evenly
-from grids.policies import FULL_REGISTERS_THREADS, MAX_ACCUMULATORS_WITH_STATE, k_outer_possible
+from grids.policies import (
+    FULL_REGISTERS_THREADS,
+    MAX_ACCUMULATORS_WITH_STATE,
+    MAX_CARRIED_OFFSETS,
+    k_outer_possible,
+)
 from grids.probe import PROBE_CHANNELS, PROBE_TAPS
 from grids.rule import Column, Mask, Rows, Rule
 
@@ -41,6 +46,14 @@ def _loads_share(rows: Rows, tile_free: Column) -> Mask:
 
 def _async_possible(rows: Rows) -> Mask:
     mask: Mask = (rows.lds_k_outer == 1) & (rows.vector_size_a == 0) & (rows.vector_size_b == 0)
+    return mask
+
+
+def _few_direct_loads(rows: Rows) -> Mask:
+    """Every chunk of a direct-to-LDS tile has a pixel of its own in registers, and there is a chunk."""
+    mask: Mask = (rows.async_chunk_a > 0) & (rows.async_chunk_b > 0)
+    for free, chunk in ((rows.tile_m, rows.async_chunk_a), (rows.tile_n, rows.async_chunk_b)):
+        mask = mask & (rows.tile_k * free <= MAX_CARRIED_OFFSETS * rows.threads * chunk)
     return mask
 
 
@@ -80,6 +93,7 @@ WGRAD_RULES = (
     Rule("W15_merge", _merge_fits),
     Rule("W16_k_outer", lambda r: (r.lds_k_outer == 0) | _k_outer_possible(r)),
     Rule("W17_stream_k", lambda r: (r.stream_k == 0) | _stream_k_possible(r), builder=True),
+    Rule("W18_async_loads", lambda r: ~r.is_async | _few_direct_loads(r), builder=True),
     Rule("W13_load", lambda r: _loads_share(r, r.tile_m) & _loads_share(r, r.tile_n), builder=True),
     Rule("W14_accumulators", lambda r: r.accumulators <= MAX_ACCUMULATORS, builder=True),
 )

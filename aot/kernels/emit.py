@@ -6,6 +6,7 @@ from aot.kernels.dgrad import emit_dgrad
 from aot.kernels.forward import emit_forward
 from aot.kernels.source import KernelSource
 from aot.kernels.wgrad import emit_wgrad
+from aot.kernels.wgrad_direct import emit_direct_wgrad
 from aot.kernels.wgrad_fix_up import emit_fix_up
 from aot.kernels.wgrad_reduce import emit_reduce
 from aot.kernels.wgrad_stream_k import emit_stream_k
@@ -14,7 +15,9 @@ from cache_schema.identity import IMPLICIT_GEMM, REDUCE, Identity
 
 
 def _emit_wgrad(identity: Identity, flavor: str) -> KernelSource:
-    return (emit_stream_k if identity.stream_k else emit_wgrad)(identity, flavor)
+    if identity.stream_k:
+        return emit_stream_k(identity, flavor)
+    return (emit_direct_wgrad if identity.async_dma else emit_wgrad)(identity, flavor)
 
 
 def _emit_second_step(identity: Identity, flavor: str) -> KernelSource:

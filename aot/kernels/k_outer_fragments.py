@@ -50,7 +50,8 @@ class KOuterFragments:
         for number in range(self.atom.operand.lanes // READ):
             fixed = (step * self.atom.k + number * READ) * self.row_bytes + fragment * self.atom.edge * ELEM_BYTES
             pointer = b.offset_pointer(segment.pointer(b, self.lane_bytes), fixed)
-            parts.append(b.effect(kind, f"call {kind} @{_INTRINSIC}({pointer})"))
+            tags = f", {segment.tags}" if segment.tags else ""
+            parts.append(b.effect(kind, f"call {kind} @{_INTRINSIC}({pointer}){tags}"))
         if len(parts) == 1:
             return b.bitcast(parts[0], self.atom.operand)
         assert len(parts) == 2

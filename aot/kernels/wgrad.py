@@ -55,8 +55,8 @@ def emit_wgrad(identity: Identity, flavor: str) -> KernelSource:
 
     Raises `UnsupportedError` for options that the catalogue does not have.
     """
-    if identity.async_dma or identity.chiplet_swizzle:
-        raise UnsupportedError("backward weights has no async_dma or chiplet_swizzle")
+    if identity.chiplet_swizzle:
+        raise UnsupportedError("backward weights has no chiplet_swizzle")
     if identity.two_stage and identity.ws_replicas & (identity.ws_replicas - 1):
         raise UnsupportedError(f"ws_replicas {identity.ws_replicas}: replicas are a power of two")
     if identity.group_merge > 1 and identity.split_k > 1 and not identity.two_stage:
@@ -83,10 +83,9 @@ class WgradKernel:
         place, part = self._place()
         first_tile, tiles = self._slice(part)
         phase = self._multiply(place)
-        stream, loads = self._loads(place, first_tile)
         if identity.pipeline == "compv4":
             set_priority(b, 1)
-        accumulators = self._loop(stream, tiles, loads, phase)
+        accumulators = self._reduced(place, first_tile, tiles, phase)
         if identity.pipeline == "compv4":
             set_priority(b, 0)
         self._store(place, part, self._pinned(accumulators))
@@ -170,9 +169,8 @@ class WgradKernel:
         walk = PixelWalk(
             flavor=self.flavor,
             tile_k=self.tile.k,
-            a_rows=self._rows(a_row, choices.gradients),
+            a_places=tuple((row, a_col) for row in self._rows(a_row, choices.gradients)),
             b_rows=self._rows(b_row, choices.pixels),
-            a_col_bytes=b.mul(a_col, ELEM_BYTES),
             a_start_bytes=b.mul(first_row, ELEM_BYTES),
             b_group_bytes=b.mul(b.mul(place.group, args["p_cpg"]), ELEM_BYTES),
             columns=() if choices.b_batch else columns,
@@ -197,17 +195,21 @@ class WgradKernel:
 
     # --- loop and epilogue -------------------------------------------------------------------------------------------
 
-    def _loop(self, stream: PixelStream, tiles: Value, loads: Loads, phase: Multiply) -> list[Value]:
-        """The K loop of this pipeline."""
-        b, identity, layout = self.b, self.identity, self.layout
-        pair = layout.a_bytes + layout.b_bytes
-        buffers = [
-            Buffers(
-                self.pool.segment(number * pair, layout.a_bytes),
-                self.pool.segment(number * pair + layout.a_bytes, layout.b_bytes),
-            )
-            for number in range(layout.buffers)
-        ]
+    def _segments(self) -> list[Segment]:
+        """The operand tiles in LDS: A and B of every buffer."""
+        layout, segments = self.layout, []
+        for number in range(layout.buffers):
+            start = number * (layout.a_bytes + layout.b_bytes)
+            segments.append(self.pool.segment(start, layout.a_bytes))
+            segments.append(self.pool.segment(start + layout.a_bytes, layout.b_bytes))
+        return segments
+
+    def _reduced(self, place: Place, first_tile: Value, tiles: Value, phase: Multiply) -> list[Value]:
+        """The K loop of this pipeline over some tiles."""
+        b, identity = self.b, self.identity
+        stream, loads = self._loads(place, first_tile)
+        segments = self._segments()
+        buffers = [Buffers(a, b) for a, b in zip(segments[::2], segments[1::2], strict=True)]
         prefetches = identity.pipeline != "mem" and self.budget.prefetches
         if identity.unroll_k:
             return mainloop.double_buffer(b, stream, tiles, loads, buffers, phase, store_late=prefetches)

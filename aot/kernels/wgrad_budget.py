@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aot.kernels import budget
+from aot.kernels.chunks import ChunkMap
 from aot.kernels.dgrad_weights import WeightChunks
 from aot.kernels.tile import Tile
 from cache_schema.identity import Identity
@@ -50,6 +51,8 @@ def load_chunks(identity: Identity) -> tuple[WeightChunks, WeightChunks]:
 def plan(identity: Identity, tile: Tile) -> WgradBudget:
     """Keep tiles in registers if there is room, the next one too if the pipeline wants it, else load in batches."""
     gradients, pixels = load_chunks(identity)
+    if identity.async_dma:
+        return WgradBudget(_needs_agprs(identity, tile), False, False, gradients, pixels, None, None)
     share = budget.REGISTER_FILE // -(-tile.threads // budget.THREADS_PER_SIMD_WAVE)
     accumulators = tile.atom.accumulator.lanes * tile.fragments_m * tile.fragments_n
     limit = budget.batch_limit(tile.threads)
@@ -69,6 +72,23 @@ def plan(identity: Identity, tile: Tile) -> WgradBudget:
                     hints = needed + (tile.steps - 1) * _fragments(tile) <= room
                     return WgradBudget(in_agprs, prefetches, hints, gradients, pixels, batches[0], batches[1])
     return WgradBudget(accumulators > budget.ORDINARY // 2, False, False, gradients, pixels, batches[0], batches[1])
+
+
+def direct_chunks(identity: Identity) -> tuple[ChunkMap, ChunkMap]:
+    """How threads share the tiles of dY and of X that go straight to LDS: in thread order, row by row."""
+    threads = geometry.block_threads(warp_m=identity.warp_m, warp_n=identity.warp_n, wave_size=identity.wave_size)
+    return (
+        ChunkMap(identity.tile_k, identity.tile_m, threads, identity.async_chunk_a),
+        ChunkMap(identity.tile_k, identity.tile_n, threads, identity.async_chunk_b),
+    )
+
+
+def _needs_agprs(identity: Identity, tile: Tile) -> bool:
+    """Whether what a direct-to-LDS loop keeps leaves no room for accumulators beside it."""
+    gradients, pixels = direct_chunks(identity)
+    accumulators = tile.atom.accumulator.lanes * tile.fragments_m * tile.fragments_n
+    state = gradients.passes + (ROW + identity.prefetch_addr) * pixels.passes + COLUMN
+    return OVERHEAD + state + _fragments(tile) + accumulators > budget.ORDINARY
 
 
 def _fragments(tile: Tile) -> int:

@@ -65,8 +65,7 @@ class _StreamK(WgradKernel):
             thread = self._begin_anew()
             here = self._segment(at, thread)
             phase = self._multiply(thread)
-            stream, loads = self._loads(here.place, here.first_tile)
-            accumulators = self._pinned(self._loop(stream, here.tiles, loads, phase))
+            accumulators = self._pinned(self._reduced(here.place, here.first_tile, here.tiles, phase))
             # A tile that was fetched in vain must have landed before its registers are loaded again.
             wait(b, vmcnt=0)
             here = self._segment(at, self._begin_anew())

@@ -61,9 +61,8 @@ class PixelWalk:
 
     flavor: Flavor
     tile_k: int
-    a_rows: tuple[Value, ...]  # numbers of this thread's rows in the tile of A
-    b_rows: tuple[Value, ...]
-    a_col_bytes: Value
+    a_places: tuple[tuple[Value, Value], ...]  # row and column of this thread's chunks of A that `views` tells apart
+    b_rows: tuple[Value, ...]  # numbers of this thread's rows in the tile of B
     a_start_bytes: Value  # of the first row of the product in a pixel of dY
     b_group_bytes: Value  # of the first channel of the group in a pixel of X
     columns: tuple[Column, ...]  # of this thread's chunks of one row of B; none where they are stepped through
@@ -82,7 +81,7 @@ class PixelStream:
         self.b_resource = buffer_resource(b, walk.flavor, args["B"], args["B_bytes"])
         pixel_bytes = b.mul(args["p_K"], ELEM_BYTES)
         self.a_step_bytes = b.mul(pixel_bytes, walk.tile_k)
-        self.a_offsets = [b.add(b.mul(row, pixel_bytes), walk.a_col_bytes) for row in walk.a_rows]
+        self.a_offsets = [b.add(b.mul(row, pixel_bytes), b.mul(col, ELEM_BYTES)) for row, col in walk.a_places]
         self._start = [
             b.add(b.mul(walk.first_k, pixel_bytes), walk.a_start_bytes),
             b.sub(args["p_wg_K"], walk.first_k),
@@ -104,7 +103,7 @@ class PixelStream:
         return [*self._start, *self._prefetched(self._start)]
 
     def views(self, state: Sequence[Value]) -> tuple[View, View]:
-        """A takes (row,); B takes (row, chunk), or (row, y, x, offset) of a column that is stepped through."""
+        """A takes (place,); B takes (row, chunk), or (row, y, x, offset) of a column that is stepped through."""
 
         rows = len(self.walk.b_rows)
         pixels = [] if self.walk.prefetches_addresses else self._pixels(state)

@@ -113,6 +113,11 @@ def slow_verdict(i: Identity) -> str:
                 (i.split_k == 1 and not i.two_stage and merge == 1 and not i.unroll_k and not i.async_dma)
                 and accumulators * max(1, -(-threads // 256)) <= 128
             ),
+            "W18_async_loads": not i.async_dma
+            or all(
+                chunk and i.tile_k * free <= 16 * threads * chunk
+                for free, chunk in ((i.tile_m, i.async_chunk_a), (i.tile_n, i.async_chunk_b))
+            ),
             "W13_load": i.async_dma or (shared(i.tile_m, 1) and shared(i.tile_n, 1)),
             "W14_accumulators": accumulators <= 256,
         }
@@ -164,6 +169,7 @@ def test_columns_agree_with_scalars(arch: str, direction: str) -> None:
         "F13_async_chunk",
         "D9b_load_b",
         "W13_load",
+        "W18_async_loads",
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,6 +29,19 @@ def test_k_outer_and_m_outer_tiles_agree(identity: Identity) -> None:
     turned = run(replace(identity, lds_k_outer=False), RAGGED)
     assert turned.right
     assert np.array_equal(run(identity, RAGGED).output, turned.output)
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("chunk", [2, 8])
+@pytest.mark.parametrize("tile", [(64, 64, 2, 2), (128, 128, 2, 2), (64, 256, 1, 4)])
+def test_direct_to_lds_loads_agree(tile: tuple[int, ...], chunk: int, ahead: bool) -> None:
+    """Numbers that never pass through registers on their way to LDS are the same numbers."""
+    fields = dict(zip(("tile_m", "tile_n", "warp_m", "warp_n"), tile, strict=True))
+    plain = wgrad(vector_size_a=chunk, vector_size_b=chunk, **fields)
+    unset: dict[str, Any] = {"vector_size_a": 0, "vector_size_b": 0, "async_chunk_a": chunk, "async_chunk_b": chunk}
+    direct = run(replace(plain, async_dma=True, prefetch_addr=ahead, **unset), RAGGED)
+    assert direct.right
+    assert np.array_equal(run(plain, RAGGED).output, direct.output)
 
 
 @pytest.mark.parametrize("arch", ["gfx950", "gfx942"])

@@ -107,7 +107,11 @@ def test_second_steps_depend_on_the_data_type_alone() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"async_dma": True}, {"split_k": 2, "two_stage": True, "ws_replicas": 3}, {"split_k": 2, "group_merge": 4}],
+    [
+        {"async_dma": True, "lds_k_outer": False},
+        {"split_k": 2, "two_stage": True, "ws_replicas": 3},
+        {"split_k": 2, "group_merge": 4},
+    ],
 )
 def test_options_without_code_are_refused(fields: dict[str, int | bool]) -> None:
     """Never a kernel that does something else."""

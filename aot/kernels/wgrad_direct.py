@@ -1,0 +1,77 @@
+"""Backward weights with loads that go straight to LDS: both tiles K-outer, packed, in thread order.
+
+A chunk is as wide as a lane's share of one load, so it must not straddle the channels of a group, and LDS has to hold
+the rows as global memory does.
+"""
+
+from __future__ import annotations
+
+from aot.ir.intrinsics import set_priority
+from aot.ir.values import Value, constant
+from aot.kernels import mainloop
+from aot.kernels.chunks import ChunkMap
+from aot.kernels.forward import Place
+from aot.kernels.fragments import ELEM_BYTES
+from aot.kernels.loaders import DirectLoader
+from aot.kernels.mainloop import Buffers, Multiply
+from aot.kernels.row_table import Entry
+from aot.kernels.source import KernelSource
+from aot.kernels.wgrad import UnsupportedError, WgradKernel
+from aot.kernels.wgrad_budget import direct_chunks
+from aot.kernels.wgrad_streams import PixelStream, PixelWalk, decoded_column
+from cache_schema.identity import Identity
+
+
+def emit_direct_wgrad(identity: Identity, flavor: str) -> KernelSource:
+    """The kernel of one identity with async_dma. Raises `UnsupportedError` where LDS tiles are not K-outer."""
+    if not identity.lds_k_outer or identity.chiplet_swizzle:
+        raise UnsupportedError("direct-to-LDS loads of backward weights need K-outer tiles")
+    return _DirectWgrad(identity, flavor).source()
+
+
+class _DirectWgrad(WgradKernel):
+    """Another way to bring tiles to LDS."""
+
+    def _reduced(self, place: Place, first_tile: Value, tiles: Value, phase: Multiply) -> list[Value]:
+        """The double-buffered loop of direct loads. Its priorities are its own."""
+        b, args = self.b, self.args
+        a_chunks, b_chunks = direct_chunks(self.identity)
+        a_at = [a_chunks.position(b, place.thread, number) for number in range(a_chunks.passes)]
+        rows, columns, b_entries = self._pixel_places(b_chunks, place)
+        first_row = b.add(b.mul(place.group, args["p_kpg"]), place.first_m)
+        walk = PixelWalk(
+            flavor=self.flavor,
+            tile_k=self.tile.k,
+            a_places=tuple((b.add(at.row, at.row_step), b.add(at.col, at.col_step)) for at in a_at),
+            b_rows=rows,
+            a_start_bytes=b.mul(first_row, ELEM_BYTES),
+            b_group_bytes=b.mul(b.mul(place.group, args["p_cpg"]), ELEM_BYTES),
+            columns=tuple(decoded_column(b, args, b.add(place.first_n, column)) for column in columns),
+            first_k=b.mul(first_tile, self.tile.k),
+            prefetches_addresses=self.identity.prefetch_addr,
+        )
+        a_entries: list[Entry] = [(constant(number),) for number in range(a_chunks.passes)]
+        loaders = self._loader(place, a_chunks, a_entries), self._loader(place, b_chunks, b_entries)
+        segments = self.pool.disjoint(b, self._segments())
+        buffers = [Buffers(a, b) for a, b in zip(segments[::2], segments[1::2], strict=True)]
+        accumulators = mainloop.direct(b, PixelStream(b, args, walk), tiles, loaders, buffers, phase)
+        if self.identity.pipeline == "compv4":
+            set_priority(b, 1)
+        return accumulators
+
+    def _pixel_places(self, chunks: ChunkMap, place: Place) -> tuple[tuple[Value, ...], tuple[Value, ...], list[Entry]]:
+        """The rows and columns of this thread's chunks of X, and which of them every chunk has."""
+        b = self.b
+        rows: dict[Value, int] = {}
+        columns: dict[Value, int] = {}
+        entries: list[Entry] = []
+        for number in range(chunks.passes):
+            at = chunks.position(b, place.thread, number)
+            row = rows.setdefault(b.add(at.row, at.row_step), len(rows))
+            column = columns.setdefault(b.add(at.col, at.col_step), len(columns))
+            entries.append((constant(row), constant(column)))
+        return tuple(rows), tuple(columns), entries
+
+    def _loader(self, place: Place, chunks: ChunkMap, entries: list[Entry]) -> DirectLoader:
+        wave_bytes = self.b.mul(place.wave, self.identity.wave_size * chunks.vec * ELEM_BYTES)
+        return DirectLoader(chunks, wave_bytes, entries, None)

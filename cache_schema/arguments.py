@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from cache_schema.errors import RequestError
@@ -54,12 +55,12 @@ class ArgumentList:
         if len(set(names)) != len(names):
             raise ArgumentError(f"argument names repeat: {', '.join(names)}")
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Names in order."""
         return tuple(argument.name for argument in self.arguments)
 
-    @property
+    @cached_property
     def offsets(self) -> dict[str, int]:
         """Byte offset by name."""
         offsets, end = {}, 0

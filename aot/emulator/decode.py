@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from aot.emulator import layout
@@ -93,7 +93,7 @@ class Program:
     by_pc: dict[int, int] = field(default_factory=dict)
     records: dict[bool, Records] = field(default_factory=dict, repr=False)  # what the generated engine made of it
 
-    @property
+    @cached_property
     def sets_mode(self) -> bool:
         """Whether it writes hardware registers."""
         return any(i.form.name.startswith("s_setreg") for i in self.instructions)

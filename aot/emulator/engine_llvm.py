@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,12 @@ _DIRECT_BYTES = layout.QUEUE_ENTRIES * layout.DIRECT_BYTES
 _PAD = 64
 _POISON = 0x7FA57FA5
 _PENDING_SET_BYTES = 88
+
+
+@lru_cache(maxsize=1)
+def _helper_addresses() -> npt.NDArray[np.uint64]:
+    """Runtime functions in the order of their table."""
+    return np.array([code_cache().runtime(name) for name in HELPER_NAMES], np.uint64)
 
 
 def aligned(size: int, alignment: int = 64) -> npt.NDArray[np.uint8]:
@@ -78,8 +85,7 @@ class LlvmEngine:
         self._function = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p)(self._cache.runtime("run_group"))
 
     def _fill_context(self, budget: int) -> None:
-        self._context[:] = 0
-        words = _Words(self._context)
+        words = np.zeros(layout.CONTEXT_BYTES // 8, np.uint64)
         for offset, array in (
             (layout.MEMORY_TABLE, self._memory),
             (layout.TOUCHED, self.records.touched),
@@ -92,14 +98,15 @@ class LlvmEngine:
             (layout.ORDER, self._order),
             (layout.ZEROS, self._zeros),
         ):
-            words.u64(offset, array.ctypes.data)
-        words.u64(layout.LOG_CAPACITY, layout.LOG_RECORDS)
-        words.u64(layout.BUDGET, min(budget, (1 << 62)))
-        words.u64(layout.RANDOM, self.seed * 0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D | 1)
-        words.u64(layout.WAVE_COUNT, self.launch.waves)
-        words.u64(layout.IMAGE_BASE, self.launch.image_base)
-        for slot, name in enumerate(HELPER_NAMES):
-            words.u64(layout.HELPERS + 8 * slot, self._cache.runtime(name))
+            words[offset // 8] = array.ctypes.data
+        words[layout.LOG_CAPACITY // 8] = layout.LOG_RECORDS
+        words[layout.BUDGET // 8] = min(budget, (1 << 62))
+        words[layout.RANDOM // 8] = (self.seed * 0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D | 1) & 0xFFFFFFFFFFFFFFFF
+        words[layout.WAVE_COUNT // 8] = self.launch.waves
+        words[layout.IMAGE_BASE // 8] = self.launch.image_base
+        helpers = _helper_addresses()
+        words[layout.HELPERS // 8 : layout.HELPERS // 8 + len(helpers)] = helpers
+        self._context[:] = words.view(np.uint8)
 
     def _make_template(self) -> npt.NDArray[np.uint8]:
         """State of all waves at their start, up to the vector registers; workgroup ids are filled in per group."""

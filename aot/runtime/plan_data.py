@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
 from typing import Any
 
 from cache_schema.arguments import Argument, ArgumentList
@@ -77,7 +78,7 @@ class Launch:
 
     def argument_list(self) -> ArgumentList:
         """Names and kinds of the arguments."""
-        return ArgumentList(tuple(Argument(argument.name, argument.kind) for argument in self.arguments))
+        return _argument_list(tuple((argument.name, argument.kind) for argument in self.arguments))
 
     def pack(self, addresses: Mapping[str, int]) -> bytes:
         """The argument segment, with the address of every buffer filled in."""
@@ -90,6 +91,11 @@ class Launch:
             elif argument.value is not None:
                 values[argument.name] = argument.value
         return self.argument_list().pack(values)
+
+
+@lru_cache(maxsize=64)
+def _argument_list(pairs: tuple[tuple[str, str], ...]) -> ArgumentList:
+    return ArgumentList(tuple(Argument(name, kind) for name, kind in pairs))
 
 
 Step = Fill | Launch

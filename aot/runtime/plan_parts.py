@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from math import prod
 from typing import Protocol
 
@@ -44,6 +45,10 @@ def tensor_buffers(problem: ConvProblem) -> tuple[Buffer, ...]:
     return tuple(buffers)
 
 
+#: A kernel is planned many times in a row.
+_label = lru_cache(maxsize=64)(encode)
+
+
 def bind_launch(entry: KernelEntry, grid: Dim3, pointers: Mapping[str, str], values: Mapping[str, int]) -> Launch:
     """Bind every argument of a kernel; a missing or surplus name is an error here and not a shifted argument later."""
     declared = entry.arguments
@@ -57,7 +62,7 @@ def bind_launch(entry: KernelEntry, grid: Dim3, pointers: Mapping[str, str], val
         for a in declared.arguments
     )
     return Launch(
-        identity=encode(entry.identity),
+        identity=_label(entry.identity),
         identity_digest=entry.digest.hex(),
         code_object=entry.blob_digest,
         symbol=entry.symbol,

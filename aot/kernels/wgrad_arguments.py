@@ -53,7 +53,7 @@ _REDUCE = (("ptr", "ws dw"), ("u32", "p_elements p_slab"), ("u32", "slab_mult sl
 #: Coordinates of pixels and dilated taps, so that sums of two stay below 2^31 with room for the mark of an invalid row.
 COORDINATE_LIMIT = 2**28
 #: A pixel of dY, as tile rows are addressed by 32-bit byte offsets.
-PIXEL_BYTES_LIMIT = 2**23
+PIXEL_BYTES_LIMIT = 2**22
 #: What a kernel addresses in dW or in one slab of the workspace, one tile beyond its end included.
 OUTPUT_BYTES_LIMIT = 2**31
 

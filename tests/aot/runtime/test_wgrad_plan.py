@@ -167,3 +167,16 @@ def test_second_steps_are_never_offered() -> None:
         with pytest.raises(NotServedError) as caught:
             make_plan(unbuilt(identity), RESNET)
         assert caught.value.reason == "S_helper"
+
+
+def test_offsets_of_tiles_behind_the_end_do_not_wrap() -> None:
+    """The longest dY and pixel that are let through: loads two tiles behind the last stay beyond dY and below 2^32."""
+    wide = ConvProblem("wgrad", "bf16", n=1023, c=16, h=1, w=1, k=2**20, y=1, x=1, groups=4)
+    for identity in (wgrad(tile_k=64), wgrad(tile_k=16)):
+        values = {a.name: a.value for a in plan(identity, wide).launches[0].arguments}
+        tiles, row = values["k_tiles"], values["p_K"]
+        assert tiles is not None
+        assert row is not None
+        assert (tiles + 3) * identity.tile_k * row * 2 + 2 * row < 2**32
+    with pytest.raises(ProblemError, match="k"):
+        plan(wgrad(), replace(wide, n=1, k=2**22))

@@ -89,7 +89,8 @@ def kernel_cases(entries: Sequence[Entry], cases: Sequence[EdgeCase] | None, lau
             entry = user
         table = IdentityTable.from_identities([entry.identity])
         if cases is not None:
-            own = served_cases(cases, table)
+            # A second step serves no problem by itself; it runs behind the kernels that do.
+            own = [] if entry.identity.algorithm == REDUCE else served_cases(cases, table)
         else:
             own = list(edge_cases(entry.identity))
             if any(_stands_for(other, of, entry, own, launcher) for other, of in tables):

@@ -32,6 +32,7 @@ PROBLEMS: dict[str, tuple[dict[str, int], str, int]] = {
     ),
     "more slices than tiles": ({"n": 1, "h": 10, "w": 10, "c": 16, "k": 16, "pad_h": 1, "pad_w": 1}, "ints", 64),
     "odd tiles per slice": ({"n": 10, "h": 8, "w": 8, "c": 8, "k": 8, "y": 1, "x": 1}, "cancel", 2),
+    "an infinite gradient": ({"n": 3, "h": 5, "w": 6, "c": 8, "k": 16, "pad_h": 1, "pad_w": 2}, "inf-w", 2),
     "images of one column": ({"n": 7, "h": 11, "w": 1, "x": 1, "c": 8, "k": 16}, "inf", 3),
 }
 MERGED: dict[str, tuple[dict[str, int], str, int]] = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from aot.ir.builder import Builder
 from aot.ir.flavor import Flavor
-from aot.ir.types import BUFFER, CONSTANT_PTR, F32, GLOBAL_PTR, I1, I16, I32, VOID, Type, vector
+from aot.ir.types import BUFFER, F32, GLOBAL_PTR, I1, I16, I32, VOID, Type, vector
 from aot.ir.values import Value, constant
 
 #: Word 3 of a raw buffer descriptor on gfx9: 32-bit data format.
@@ -134,22 +134,14 @@ def keep_in_agprs(b: Builder, value: Value) -> Value:
     return b.effect(value.type, f'call {value.type} asm "", "=a,0"({value})')
 
 
-def not_invariant(b: Builder, value: Value) -> Value:
-    """The same scalar, but nothing that is computed from it is moved before this point; emits no instruction."""
-    return (
-        value
-        if value.const is not None
-        else b.effect(value.type, f'call {value.type} asm sideeffect "", "=s,0"({value})')
-    )
+def not_invariant(b: Builder, value: Value, registers: str = "s") -> Value:
+    """The same value, but nothing that is computed from it is moved before this point; emits no instruction.
 
-
-def renewed(b: Builder, value: Value) -> Value:
-    """The same value, of which the code generator knows nothing; emits no instruction.
-
-    What is computed from it inside a loop is not moved in front of the loop, where it would hold a register.
+    `registers` it is kept in: `s` for scalars, `v` for what differs between lanes.
     """
-    kind = "s" if value.type in (CONSTANT_PTR, GLOBAL_PTR) else "v"
-    return b.effect(value.type, f'call {value.type} asm sideeffect "", "={kind},0"({value})')
+    if value.const is not None:
+        return value
+    return b.effect(value.type, f'call {value.type} asm sideeffect "", "={registers},0"({value})')
 
 
 def sched_group_barrier(b: Builder, mask: int, count: int, group: int = 0) -> None:

@@ -19,7 +19,7 @@ from aot.ir import module
 from aot.ir.barriers import wait
 from aot.ir.builder import Builder
 from aot.ir.control import Loop, if_else
-from aot.ir.intrinsics import buffer_resource, buffer_store, renewed, set_priority, workgroup_id, workitem_id_x
+from aot.ir.intrinsics import buffer_resource, buffer_store, not_invariant, set_priority, workgroup_id, workitem_id_x
 from aot.ir.types import F32, I64, vector
 from aot.ir.values import Value
 from aot.kernels.epilogue import RUN
@@ -86,8 +86,10 @@ class _StreamK(WgradKernel):
     def _begin_anew(self) -> Place:
         """Where the thread is, without its output tile; arguments are loaded from here on."""
         b = self.b
-        self.args = module.KernelArguments(b, self.arguments, renewed(b, module.kernel_arguments(b)))
-        return Place.of(b, self.tile, self.identity.wave_size, renewed(b, workitem_id_x(b, self.tile.threads)))
+        self.args = module.KernelArguments(b, self.arguments, not_invariant(b, module.kernel_arguments(b)))
+        return Place.of(
+            b, self.tile, self.identity.wave_size, not_invariant(b, workitem_id_x(b, self.tile.threads), "v")
+        )
 
     def _segment(self, at: Value, thread: Place) -> _Segment:
         """The K tiles from `at` on that the workgroup has of one output tile; those stand along n first, then m."""

@@ -81,10 +81,20 @@ def _check_code(cache: Cache) -> list[str]:
 
 
 def _check_seal(cache: Cache) -> list[str]:
+    sealed_sha256(cache)
+    return []
+
+
+def sealed_sha256(cache: Cache) -> str:
+    """SHA-256 of the whole file, in hex. Raises CacheError unless the file is what was sealed, byte for byte."""
     hasher = hashlib.sha256()
     with cache.path.open("rb") as file:
         left = cache.header.file_bytes - SEAL_BYTES
         while left and (chunk := file.read(min(_CHUNK, left))):
             hasher.update(chunk)
             left -= len(chunk)
-        return [] if file.read() == hasher.digest() else [f"{cache.path}: the seal does not match the content"]
+        seal = file.read()
+    if seal != hasher.digest():
+        raise CacheError(f"{cache.path}: the seal does not match the content; some part of the file is damaged")
+    hasher.update(seal)
+    return hasher.hexdigest()

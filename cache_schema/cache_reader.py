@@ -7,6 +7,7 @@ import hashlib
 import json
 import mmap
 import os
+import stat
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ INTERPOLATION_STEPS = 4
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One identity of the cache and what is known of its code. Sizes in bytes, registers as allocated."""
+    """One identity of the cache and what is known of its code. Sizes in bytes; registers that the code uses."""
 
     identity: Identity
     digest: bytes
@@ -94,8 +95,11 @@ class Cache:
         """Open a file; RequestError when it cannot be read, CacheError when it is not a sound cache of this version."""
         path = Path(path)
         try:
-            with path.open("rb", buffering=0) as file:
-                size = os.fstat(file.fileno()).st_size
+            with open(path, "rb", buffering=0, opener=_open_at_once) as file:
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode):
+                    raise RequestError(f"cannot read cache {path}: not a regular file")
+                size = status.st_size
                 front = os.pread(file.fileno(), FRONT_BYTES, 0)
                 if not front:
                     raise CacheError(f"{path}: truncated to nothing")
@@ -286,6 +290,11 @@ class Cache:
             return json.loads(bytes(self.index.view(offset, length)))
         except ValueError as error:
             raise CacheError(f"{self.path}: malformed section at {offset}") from error
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Without waiting for the writer of a pipe that was named by mistake."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 class _Facts(Mapping[str, npt.NDArray[Any]]):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from cache_schema.arguments import ArgumentList
 
-#: Numbers per kernel. Bytes are bytes; registers are as allocated in the kernel descriptor; spills are counts.
+#: Numbers per kernel. Bytes are bytes; registers are those that the code uses; spills are counts.
 RESOURCES = (
     "code_bytes",
     "block_size",

@@ -54,7 +54,8 @@ def load_problem_file(path: Path | str) -> list[ProblemCase]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ProblemFileError(f"cannot read problem file {path}: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise ProblemFileError(f"cannot read problem file {path}: {reason}") from error
     if path.suffix not in (".yaml", ".yml", ".json"):
         return _line_cases(text)
     try:

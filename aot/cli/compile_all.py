@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from aot.cli import errors
-from aot.cli.grid_options import GridRequest, grid_options, parse_shard
+from aot.cli import errors, values
+from aot.cli.grid_options import GridRequest, grid_options
 from aot.cli.progress import progress_for
 from aot.cli.tables import bytes_text
 from aot.farm.build import DEFAULT_TIME_LIMIT_SECONDS, BuildRequest, build
@@ -29,11 +29,12 @@ _FAILURES_SHOWN = 10
 @click.option(
     "--jobs", type=click.IntRange(min=0), default=0, metavar="N", help="Worker processes; 0: all CPUs allowed."
 )
-@click.option("--shard", callback=parse_shard, metavar="I/N", help="Build part I of N; `merge` joins the parts.")
+@click.option("--shard", callback=values.shard, metavar="I/N", help="Build part I of N; `merge` joins the parts.")
 @click.option("--toolchain", metavar="NAME", help="Compiler to use; `doctor` lists them.")
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
+    type=float,
+    callback=values.seconds,
     default=DEFAULT_TIME_LIMIT_SECONDS,
     show_default=True,
     metavar="SECONDS",
@@ -41,7 +42,7 @@ _FAILURES_SHOWN = 10
 )
 @click.option("--retry-failed", is_flag=True, help="Try again what failed in the last build.")
 @click.option("--replace", is_flag=True, help="Allow a cache to lose most of its kernels.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder of the caches.")
+@click.option("--out", callback=values.named_path, required=True, metavar="DIR", help="Folder of the caches.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON summary and no progress.")
 def command(
     grid: GridRequest,

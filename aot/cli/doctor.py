@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 import click
@@ -12,9 +11,8 @@ from aot.cli import errors
 from aot.cli.tables import bytes_text, pairs
 from aot.farm.admission import admit
 from aot.farm.cgroup import allowance
-from aot.toolchain import Toolchain, find_toolchain
-from aot.toolchain.discover import INSTALL_LINKER, INSTALL_SYSTEM, OWN_LINKER, candidates
-from cache_schema.errors import RockeAotError
+from aot.toolchain import Toolchain
+from aot.toolchain.doctor import Candidate, Diagnosis, doctor
 
 
 @click.command("doctor")
@@ -26,11 +24,12 @@ def command(toolchain: str | None, as_json: bool) -> int:
     Ends with exit code 1 if kernels cannot be compiled here.
 
     \b
-    Example:
+    Examples:
       rocke-aot doctor
       rocke-aot doctor --toolchain llvmlite
     """
-    report = _report(toolchain)
+    diagnosis = doctor(toolchain)
+    report = _report(diagnosis)
     if as_json:
         click.echo(json.dumps(report, indent=2))
     else:
@@ -41,28 +40,25 @@ def command(toolchain: str | None, as_json: bool) -> int:
             else:
                 for fact in facts:
                     click.echo(f"{title}: {fact}")
-    return errors.OK if report["toolchain"] else errors.NOT_DELIVERED
+    return errors.OK if diagnosis.is_healthy else errors.NOT_DELIVERED
 
 
-def _report(name: str | None) -> dict[str, Any]:
+def _report(diagnosis: Diagnosis) -> dict[str, Any]:
     allowed = allowance()
     machine = {
-        "python": sys.version.split()[0],
+        "python": diagnosis.python,
         "cpus_allowed": allowed.cpus,
         "memory_allowed": bytes_text(allowed.memory_bytes),
         "workers": admit(0, allowed).workers,
     }
-    missing: list[str] = []
-    facts: dict[str, Any] = {}
-    try:
-        found = find_toolchain(name)
-    except RockeAotError as error:
-        missing.append(str(error))
-    else:
-        facts = _toolchain(found)
-        missing += _missing(found)
-    others = [f"{parts.name} (engines {', '.join(parts.engines)}): {reason}" for parts, reason in candidates()]
-    return {"machine": machine, "toolchain": facts, "candidate": others, "missing": missing}
+    missing = [diagnosis.problem] if diagnosis.problem else []
+    missing += [f"{tool.need}; get it with: {tool.command}" for tool in diagnosis.tools if tool.command]
+    return {
+        "machine": machine,
+        "toolchain": _toolchain(diagnosis.chosen) if diagnosis.chosen else {},
+        "candidate": [_candidate(candidate) for candidate in diagnosis.candidates],
+        "missing": missing,
+    }
 
 
 def _toolchain(found: Toolchain) -> dict[str, Any]:
@@ -81,12 +77,6 @@ def _toolchain(found: Toolchain) -> dict[str, Any]:
     }
 
 
-def _missing(found: Toolchain) -> list[str]:
-    missing = []
-    if found.linker_version == OWN_LINKER:
-        missing.append(f"ld.lld, for objects that the built-in linker does not know; get it with: {INSTALL_LINKER}")
-    if found.engine == "llvmlite":
-        missing.append(f"libLLVM, which compiles faster than llvmlite; get it with: {INSTALL_SYSTEM}")
-    if found.objdump is None and found.libllvm is None:
-        missing.append(f"a disassembler, for inspect; get it with: {INSTALL_SYSTEM}")
-    return missing
+def _candidate(candidate: Candidate) -> str:
+    version = f"LLVM {candidate.llvm_version}" if candidate.problem is None else f"unusable: {candidate.problem}"
+    return f"{candidate.name} (engines {', '.join(candidate.engines)}): {version}; {candidate.reason}"

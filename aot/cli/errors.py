@@ -2,7 +2,7 @@
 
     0    all that was asked for is there
     1    something that was asked for was not delivered: a kernel failed or timed out, a file is damaged, the disk is
-         full, no toolchain compiles for the target (`DeliveryError`)
+         full, no toolchain compiles for the target (`DeliveryError`), the output cannot be written
     2    the request itself is wrong, nothing was done, and the same request always fails: unknown name, bad option,
          unusable folder or file (`RequestError`, click's usage errors)
     128+n  stopped by signal n; what was built is kept
@@ -12,6 +12,7 @@ An error is one line: `rocke-aot: error: <what, where, what to do>`.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 from collections.abc import Callable
@@ -34,7 +35,8 @@ def guarded(run: Callable[[], object]) -> int:
     """
     try:
         result = run()
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None: started with a closed stdout
+            sys.stdout.flush()
         return result if isinstance(result, int) else OK
     except click.exceptions.Exit as end:
         return end.exit_code
@@ -50,6 +52,12 @@ def guarded(run: Callable[[], object]) -> int:
         # The reader of our output has enough (head, less). Nothing more can be written, not even at exit.
         sys.stdout = None
         return _SIGNALLED + signal.SIGPIPE
+    except MemoryError:
+        return _fail(NOT_DELIVERED, "out of memory; give it more, or ask for less with --jobs and --limit")
+    except OSError as error:
+        # Files that a command names have errors of their own; what is left is this machine, and above all our output.
+        sys.stdout = None
+        return _fail(NOT_DELIVERED, f"{error.filename or 'cannot write the output'}: {error.strerror or error}")
 
 
 def _usage(error: click.ClickException) -> str:
@@ -59,5 +67,7 @@ def _usage(error: click.ClickException) -> str:
 
 def _fail(code: int, message: str, advice: str = "") -> int:
     line = " ".join(message.split()).rstrip(".")
-    print(f"rocke-aot: error: {line}{advice}", file=sys.stderr)
+    if sys.stderr is not None:  # print would take None for stdout
+        with contextlib.suppress(OSError):
+            print(f"rocke-aot: error: {line}{advice}", file=sys.stderr, flush=True)
     return code

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from aot.cli.values import named_path
+
 
 @dataclass(frozen=True, slots=True)
 class GridRequest:
@@ -40,9 +42,7 @@ def grid_options(command: Callable[..., Any]) -> Callable[..., Any]:
     with_grid.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     # Names are checked by the library, which knows them all; click would have to import it to do so.
     for option in (
-        click.option(
-            "--axes", type=click.Path(path_type=Path), metavar="FILE", help="YAML that narrows or extends axes."
-        ),
+        click.option("--axes", callback=named_path, metavar="FILE", help="YAML that narrows or extends axes."),
         click.option("--family", multiple=True, metavar="NAME", help="Kernel family, repeatable.  [default: all]"),
         click.option(
             "--direction", multiple=True, metavar="DIR", help="fwd, dgrad or wgrad, repeatable.  [default: all]"
@@ -59,13 +59,3 @@ def grid_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         with_grid = option(with_grid)
     return with_grid
-
-
-def parse_shard(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
-    """ "2/8" as (2, 8)."""
-    if value is None:
-        return None
-    index, slash, count = value.partition("/")
-    if not (slash and index.isdigit() and count.isdigit() and 1 <= int(index) <= int(count)):
-        raise click.BadParameter(f"{value!r} is not I/N with 1 <= I <= N, for example 2/8", context, parameter)
-    return int(index), int(count)

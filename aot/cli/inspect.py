@@ -33,7 +33,9 @@ from grids.serving import SERVING_REASONS, serves
 @click.option("--identity", metavar="LABEL|DIGEST", help="One kernel: its label, its digest, or how the digest begins.")
 @click.option("--why", is_flag=True, help="Say why: what became of --identity, or what refuses --problem.")
 @click.option("--disasm", is_flag=True, help="With --identity: print the disassembly, loops marked in the margin.")
-@click.option("--limit", default=20, show_default=True, help="Rows of a long list; 0 for all.")
+@click.option(
+    "--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Rows of a long list; 0 for all."
+)
 @click.option("--toolchain", metavar="NAME", help="Disassemble with this toolchain.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @problem_options

@@ -56,7 +56,13 @@ def group() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command line; the exit code."""
-    return guarded(lambda: group.main(arguments, prog_name="rocke-aot", standalone_mode=False))
+    return guarded(lambda: _invoke(arguments or ["--help"]))
+
+
+def _invoke(arguments: list[str]) -> object:
+    # Not `group.main`: it writes to the terminal and ends the process on its own account when it is interrupted.
+    with group.make_context("rocke-aot", arguments) as context:
+        return group.invoke(context)
 
 
 def main() -> None:

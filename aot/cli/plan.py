@@ -9,12 +9,14 @@ import click
 
 from aot.cli.problem_options import ProblemRequest, problem_options
 from aot.cli.tables import bytes_text, pairs, table
+from aot.cli.values import named_path
 from aot.inspection.candidates import best_candidate
 from aot.inspection.resolve import resolve
 from aot.runtime.plan import empty_plan, make_plan, needs_no_kernel
 from aot.runtime.plan_data import Fill, Launch, Plan
 from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE, WgradOptions
 from aot.runtime.problem_text import problem_text
+from cache_schema.atomic_file import replace_file
 from cache_schema.cache_reader import Cache, Entry
 from cache_schema.errors import RequestError
 from cache_schema.identity import Identity
@@ -35,7 +37,9 @@ CODE_OBJECT_SUFFIX = ".co"
     help="Slices of the reduction of a backward-weights kernel; -1 for the automatic number.",
 )
 @click.option("--workspace-limit", type=click.IntRange(min=0), metavar="BYTES", help="Refuse kernels that need more.")
-@click.option("--extract", metavar="DIR", help="Write the code objects there, named by their SHA-256.")
+@click.option(
+    "--extract", callback=named_path, metavar="DIR", help="Write the code objects there, named by their SHA-256."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @problem_options
 def command(
@@ -43,7 +47,7 @@ def command(
     identity: str | None,
     split_k: int,
     workspace_limit: int | None,
-    extract: str | None,
+    extract: Path | None,
     as_json: bool,
     problem_request: ProblemRequest,
 ) -> None:
@@ -62,7 +66,7 @@ def command(
             return None if number is None else cache.entry(number)
 
         plan = _plan(cache, problem, identity, WgradOptions(split_k, workspace_limit, helper=helper))
-        files = _extract(cache, plan, Path(extract)) if extract is not None else {}
+        files = _extract(cache, plan, extract) if extract is not None else {}
     if as_json:
         click.echo(json.dumps({**plan.to_json(), "code_object_files": files}, indent=2))
     else:
@@ -91,7 +95,8 @@ def _extract(cache: Cache, plan: Plan, folder: Path) -> dict[str, str]:
             number = cache.find(bytes.fromhex(launch.identity_digest))
             assert number is not None
             file = folder / f"{launch.code_object}{CODE_OBJECT_SUFFIX}"
-            file.write_bytes(cache.code_object(number))
+            with replace_file(file) as written:
+                written.write(cache.code_object(number))
             files[launch.code_object] = str(file)
     except OSError as error:
         raise RequestError(f"cannot write code objects to {folder}: {error.strerror or error}") from error

@@ -62,8 +62,7 @@ class ProblemRequest:
         if self._is_file():
             return self._from_file()
         if self.text is not None and "=" in self.text and " -" not in f" {self.text}":
-            fields = dict(_assignment(word) for word in self.text.replace(";", " ").split())
-            return [_case(fields, dtype, directions)]
+            return [_case(_assignments(self.text), dtype, directions)]
         if self.text is not None:
             problems = from_miopen_line(self.text)
             wanted = [problem for problem in problems if problem.direction in directions] or problems
@@ -77,6 +76,8 @@ class ProblemRequest:
                 'name a problem: --problem "convbfp16 -n 8 -c 64 ...", --problem FILE, or --n 8 --c 64 ...'
             )
         cases = self.cases(dtype, directions)
+        if not cases:
+            raise RequestError(f"{self.text} has no problem in it")
         if len(cases) != 1:
             names = ", ".join(case.id for case in cases[:5])
             raise RequestError(
@@ -87,7 +88,12 @@ class ProblemRequest:
         return cases[0].problem
 
     def _is_file(self) -> bool:
-        return self.text is not None and (self.text.endswith(_FILE_SUFFIXES) or Path(self.text).is_file())
+        if self.text is None or self.text.endswith(_FILE_SUFFIXES):
+            return self.text is not None
+        try:
+            return Path(self.text).is_file()
+        except OSError:  # longer than any name of a file
+            return False
 
     def _from_file(self) -> list[ProblemCase]:
         cases = load_problem_file(str(self.text))
@@ -101,11 +107,15 @@ class ProblemRequest:
         return found
 
 
-def _assignment(word: str) -> tuple[str, str]:
-    name, equals, value = word.partition("=")
-    if not equals:
-        raise ProblemError(word, "expected NAME=VALUE")
-    return name, value
+def _assignments(text: str) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    for word in text.replace(";", " ").split():
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise ProblemError(word, "expected NAME=VALUE")
+        if fields.setdefault(name, value) != value:
+            raise ProblemError(name, f"given twice, as {fields[name]} and {value}")
+    return fields
 
 
 def _case(fields: dict[str, str], dtype: str, directions: Sequence[str]) -> ProblemCase:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 from tqdm import tqdm
 
-from aot.cli import errors
+from aot.cli import errors, values
 from aot.cli.problem_options import ProblemRequest, problem_options
 from aot.cli.tables import pairs, table
 from aot.emulator.run import ENGINES
@@ -38,7 +38,14 @@ LINE_SECONDS = 30.0
     "--identity", "identities", multiple=True, metavar="LABEL|DIGEST", help="Only this kernel; may be repeated."
 )
 @click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Only N kernels, spread over all axes.")
-@click.option("--shard", metavar="I/N", default="1/1", show_default=True, help="Only this part of the digests.")
+@click.option(
+    "--shard",
+    callback=values.shard,
+    metavar="I/N",
+    default="1/1",
+    show_default=True,
+    help="Only this part of the digests.",
+)
 @click.option("--problems", metavar="FILE", help="The problems of a file instead of the edges of each kernel.")
 @click.option("--strict", is_flag=True, help="With --problems: no excuse for a problem that no kernel here serves.")
 @click.option("--split-k", type=int, metavar="N", help="For --problem: slices, for kernels that are told how many.")
@@ -51,20 +58,24 @@ LINE_SECONDS = 30.0
     help="Run nothing: does this evidence show every kernel to be right? May be repeated.",
 )
 @click.option("--inputs", type=click.Choice(sorted(KINDS)), default="uniform", show_default=True, help="For --problem.")
-@click.option("--seed", default=1, show_default=True, help="Of operands and of the order of waves.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of operands and of the order of waves."
+)
 @click.option("--engine", type=click.Choice(ENGINES), default="llvm", show_default=True, help="Of the emulator.")
 @click.option(
     "--jobs", type=click.IntRange(min=0), default=0, metavar="N", help="Processes.  [default: what the machine allows]"
 )
 @click.option("--evidence", metavar="FILE", help="Keep the verdicts here.  [default: beside the cache]")
-@click.option("--limit", default=20, show_default=True, help="Failures to print; 0 for all.")
+@click.option(
+    "--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Failures to print; 0 for all."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @problem_options
 def command(
     path: str,
     identities: tuple[str, ...],
     sample: int | None,
-    shard: str,
+    shard: tuple[int, int],
     problems: str | None,
     strict: bool,
     split_k: int | None,
@@ -116,9 +127,7 @@ def command(
     file = Path(problems) if problems is not None else None
     kept = Path(evidence) if evidence is not None else None if cases else evidence_path(Path(path), file)
     workers = admit(jobs, allowance()).workers
-    request = VerifyRequest(
-        Path(path), identities, sample, _shard(shard), cases, file, engine, seed, workers, kept, strict
-    )
+    request = VerifyRequest(Path(path), identities, sample, shard, cases, file, engine, seed, workers, kept, strict)
     with _Progress(as_json) as bar:
         summary = verify(request, bar.watch)
     for failure in summary.failures:
@@ -153,13 +162,6 @@ class _Progress:
         if self._lines and time.monotonic() - self._last >= LINE_SECONDS:
             self._last = time.monotonic()
             click.echo(f"verify: {done}/{done + left}, {state}, {summary.seconds:.0f} s", err=True)
-
-
-def _shard(text: str) -> tuple[int, int]:
-    index, _, count = text.partition("/")
-    if not (index.isdigit() and count.isdigit()):
-        raise RequestError(f"shard {text!r} is not I/N, such as 1/4")
-    return int(index), int(count)
 
 
 def _reproduce(path: str, failure: dict[str, Any], engine: str) -> str:

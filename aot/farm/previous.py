@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
@@ -13,6 +12,7 @@ import numpy as np
 
 from aot.farm.results import Emission, Facts, Lapse, Origin, StoredCode
 from aot.farm.selection import Selection
+from cache_schema.cache_check import sealed_sha256
 from cache_schema.cache_reader import Cache
 from cache_schema.digest import table_digests
 from cache_schema.ledger import Ledger
@@ -82,9 +82,8 @@ class Previous:
             yield digest.tobytes(), Lapse(outcome.kind, outcome.detail)
 
     def sha256(self) -> str:
-        """Of the whole file, in hex."""
-        with self._cache.path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        """Of the whole file, in hex. Its seal is checked with it: a file that stays must be sound to the last byte."""
+        return sealed_sha256(self._cache)
 
     def sizes(self) -> Counter[tuple[str, str]]:
         """Entries by (direction, algorithm)."""

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aot.inspection.occupancy import occupancy
+from cache_schema.cache_check import sealed_sha256
 from cache_schema.cache_format import SEAL_BYTES
 from cache_schema.cache_reader import Cache
 from cache_schema.identity import FIELDS
@@ -78,7 +79,8 @@ class CacheSummary:
 
 
 def summarise(cache: Cache) -> CacheSummary:
-    """Read all columns of an open cache; no code object is decoded."""
+    """Read all columns of an open cache; no code object is decoded. Raises CacheError if any byte is damaged."""
+    sealed_sha256(cache)
     header, kernels = cache.header, cache.kernels
     resources = {name: np.asarray(kernels[name]) for name in ("vgprs", "sgprs", "lds_bytes", "block_size")}
     waves, limits = _occupancies(cache.arch, resources)

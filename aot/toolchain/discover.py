@@ -29,7 +29,7 @@ ENV_ROCM = "ROCM_PATH"
 ROCM_FOLDER = Path("/opt/rocm")
 DISTRIBUTION_MAJORS = (22, 21, 20)
 INSTALL_SYSTEM = "apt-get install clang-22 lld-22 llvm-22"
-INSTALL_LINKER = "pip install 'rocke-aot[lld]'"
+INSTALL_LINKER = "scripts/setup lld, or pip install ziglang"
 INSTALL_LLVMLITE = "pip install llvmlite"
 # The signature in .comment where no ld.lld exists; a change of our layout changes it.
 OWN_LINKER = "rocke-aot 1"

@@ -99,9 +99,11 @@ def _tools(chosen: Toolchain | None) -> Iterator[Tool]:
     linker = chosen.linker_version if chosen and chosen.linker else None
     # The built-in linker covers what our kernels need; ld.lld takes what it does not know.
     yield Tool("ld.lld, beside the built-in linker", linker, False, None if linker else INSTALL_LINKER)
+    if chosen and chosen.engine == "llvmlite":
+        yield Tool("libLLVM, which compiles faster than llvmlite", None, False, INSTALL_SYSTEM)
     try:
         library, objdump = find_disassembler(chosen)
         disassembler = str(library or objdump)
     except RockeAotError:
         disassembler = None
-    yield Tool("disassembler (inspect --disasm)", disassembler, False, None if disassembler else INSTALL_SYSTEM)
+    yield Tool("disassembler, for inspect --identity", disassembler, False, None if disassembler else INSTALL_SYSTEM)

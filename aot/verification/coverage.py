@@ -11,6 +11,7 @@ import numpy as np
 from aot.emulator import EMULATOR_VERSION
 from aot.verification.edges import EDGES
 from aot.verification.evidence import RIGHT, read_evidence
+from cache_schema.cache_check import sealed_sha256
 from cache_schema.cache_reader import Cache
 from cache_schema.label import encode
 
@@ -57,12 +58,13 @@ def check_coverage(path: Path, files: Sequence[Path]) -> Coverage:
 
     A kernel is covered if a right verdict names its identity and the code object that the cache has for it, over the
     edge problems and by the emulator of this version. What counts is the digest of the code, not the cache file that it
-    was verified in: evidence of shards covers the merged cache.
+    was verified in: evidence of shards covers the merged cache. Raises CacheError for a cache that is damaged anywhere.
     """
     ignored = []
     verdicts: dict[tuple[str, str], str] = {}
     named: set[str] = set()
     with Cache.open(path) as cache:
+        sealed_sha256(cache)
         for file in files:
             header, found = read_evidence(file)
             wanted = {"emulator": EMULATOR_VERSION, "problems": EDGES, "arch": cache.arch, "dtype": cache.dtype}

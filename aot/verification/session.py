@@ -21,6 +21,7 @@ from aot.verification.evidence import RIGHT as VERDICT_RIGHT
 from aot.verification.evidence import SUFFIX, Evidence, Header, default_path
 from aot.verification.problem_file import Decision, decide
 from aot.verification.verify import Group, Task, Verdict, verify_groups
+from cache_schema.cache_check import sealed_sha256
 from cache_schema.cache_reader import Cache
 from cache_schema.errors import RequestError
 from cache_schema.outcome import OutcomeKind
@@ -111,6 +112,7 @@ def verify(request: VerifyRequest, watch: Callable[[int, VerifySummary], None]) 
     started = time.monotonic()
     summary = VerifySummary(str(request.cache), str(request.evidence) if request.evidence else None)
     with Cache.open(request.cache) as cache:
+        sealed_sha256(cache)  # earlier evidence says nothing of a file that was damaged since
         entries = _entries(cache, request)
         cases = request.cases
         problems = EDGES

@@ -102,6 +102,13 @@ def test_a_bug_keeps_its_traceback() -> None:
             "Invalid value for '--shard': '9/8' is not",
         ),
         (["compile-all", "--arch", "gfx950", "--limit", "0", "--out", "x"], "Invalid value for '--limit': 0 is not"),
+        (["compile-all", "--arch", "gfx950", "--shard", "²/8", "--out", "x"], "Invalid value for '--shard': '²/8' is"),
+        (["verify", "x", "--shard", "²/8"], "Invalid value for '--shard': '²/8' is not"),
+        (["compile-all", "--arch", "gfx950", "--out", ""], "Invalid value for '--out': the path is empty"),
+        (["plan", "x", "--extract", ""], "Invalid value for '--extract': the path is empty"),
+        (["compile-all", "--arch", "gfx950", "--time-limit", "nan", "--out", "x"], "Invalid value for '--time-limit'"),
+        (["inspect", "x", "--limit", "-1"], "Invalid value for '--limit': -1 is not"),
+        (["verify", "x", "--seed", "-1"], "Invalid value for '--seed': -1 is not"),
         (["compile-all", "--arch", "gfx1", "--out", "{tmp}/o"], "unknown architecture 'gfx1'; known: "),
         (["compile-all", "--arch", "gfx950", "--out", "/proc/x"], "cannot write to /proc/x: "),
         (
@@ -129,6 +136,44 @@ def test_a_closed_pipe_is_quiet() -> None:
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)  # noqa: S602
     assert done.stdout == "gfx950 fp16 fwd\n"
     assert done.stderr == ""
+
+
+def test_no_argument_at_all_asks_for_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """`rocke-aot` alone prints the overview."""
+    assert run([]) == 0
+    captured = capsys.readouterr()
+    assert "Commands:" in captured.out
+    assert captured.err == ""
+
+
+@pytest.mark.parametrize("command", ["count --arch gfx950 --dtype bf16 --direction fwd", "--help"])
+def test_output_that_cannot_be_written_is_an_error(command: str) -> None:
+    """A full disk behind stdout: exit code 1 and one line."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "aot.cli.main", *command.split()], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"rocke-aot: error: cannot write the output: No space left on device\n"
+
+
+@pytest.mark.parametrize(("closing", "code"), [(">&-", 0), ("2>&-", 2), ("2>/dev/full", 2)])
+def test_closed_streams_change_no_exit_code(closing: str, code: int) -> None:
+    """Without stdout or stderr nothing is said, nothing lands on the other stream, and the code is the same."""
+    arguments = "count --arch gfx1" if code else "--help"
+    command = f"exec {sys.executable} -m aot.cli.main {arguments} {closing}"
+    done = subprocess.run(command, shell=True, capture_output=True, check=False)  # noqa: S602
+    assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
+
+
+def test_an_interrupt_leaves_one_line() -> None:
+    """Ctrl-C while a command is still loading its libraries: one line, exit code 130."""
+    script = (
+        "import signal, aot.cli.main as m; "
+        "m.LazyGroup.get_command = lambda *_: signal.raise_signal(signal.SIGINT); raise SystemExit(m.run(['count']))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "rocke-aot: error: stopped\n")
 
 
 def test_count_gives_the_published_totals(capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,7 +213,7 @@ def test_doctor_tells_what_compiles(capsys: pytest.CaptureFixture[str]) -> None:
 def test_doctor_names_what_is_missing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Without any LLVM the exit code is 1 and the text has the command that gets one."""
     monkeypatch.setattr("aot.toolchain.discover.candidates", lambda: iter(()))
-    monkeypatch.setattr("aot.cli.doctor.candidates", lambda: iter(()))
+    monkeypatch.setattr("aot.toolchain.doctor.candidates", lambda: iter(()))
     monkeypatch.delenv("ROCKE_AOT_LLVM", raising=False)
     assert run(["doctor"]) == 1
     assert "get it with: apt-get install clang-22" in capsys.readouterr().out

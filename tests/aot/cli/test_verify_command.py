@@ -78,7 +78,7 @@ def test_a_failure_names_its_reproducer(lying_cache: Path, tmp_path: Path, capsy
     ("options", "message"),
     [
         (["--shard", "x"], "shard"),
-        (["--shard", "3/2"], "shard 3/2"),
+        (["--shard", "3/2"], "'3/2' is not I/N"),
         (["--problems", "absent.yaml"], "absent.yaml"),
         (["--problems", "absent.yaml", "--problem", PROBLEM], "not both"),
         (["--identity", encode(QUICK) + ":wpeu=1"], "no kernel"),
@@ -107,8 +107,14 @@ def test_a_release_asks_for_evidence(own_cache: Path, capsys: pytest.CaptureFixt
     shown = capsys.readouterr().out
     assert "1 of 2 kernels" in shown
     assert f"{encode(SHUFFLED)}: no evidence" in shown
-    assert run(["verify", str(own_cache), "--check", parts[0], "--check", parts[1], "--json"]) == 0
+    complete = ["verify", str(own_cache), "--check", parts[0], "--check", parts[1], "--json"]
+    assert run(complete) == 0
     assert json.loads(capsys.readouterr().out)["covered"] == 2
+    sound = own_cache.read_bytes()
+    own_cache.write_bytes(sound[:-100] + bytes([sound[-100] ^ 1]) + sound[-99:])
+    assert run(complete) == 1
+    assert "damaged" in capsys.readouterr().err
+    own_cache.write_bytes(sound)
     old = Path(parts[0])
     old.write_text(old.read_text().replace('"emulator":"', '"emulator":"older '))
     assert run(["verify", str(own_cache), "--check", parts[0], "--check", parts[1]]) == 1

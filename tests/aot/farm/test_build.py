@@ -296,6 +296,20 @@ def test_a_damaged_cache_is_rebuilt(make: Make) -> None:
         assert summary.cache.read_bytes() == _one(make("fresh", provenance={"emitter": "edited"})).cache.read_bytes()
 
 
+def test_an_unchanged_file_is_sound(make: Make) -> None:
+    """With nothing to build, a damaged byte anywhere is found all the same, and the file made anew."""
+    first = _one(make())
+    content = first.cache.read_bytes()
+    for position in (3, 500, len(content) // 2, len(content) - 300, len(content) - 1):
+        damaged = bytearray(content)
+        damaged[position] ^= 0x10
+        first.cache.write_bytes(damaged)
+        summary = _one(make())
+        assert any("the previous cache was not used" in note for note in summary.notes)
+        assert summary.sha256 == first.sha256
+        assert summary.cache.read_bytes() == content
+
+
 def test_two_builds_of_one_file_do_not_meet(make: Make) -> None:
     """The second one is told to wait or to go elsewhere."""
 

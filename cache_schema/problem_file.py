@@ -54,7 +54,7 @@ def load_problem_file(path: Path | str) -> list[ProblemCase]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        reason = getattr(error, "strerror", None) or error
         raise ProblemFileError(f"cannot read problem file {path}: {reason}") from error
     if path.suffix not in (".yaml", ".yml", ".json"):
         return _line_cases(text)

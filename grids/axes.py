@@ -75,7 +75,7 @@ def _read(path: Path) -> tuple[FamilyAxes, dict[str, FamilyAxes]]:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise AxesError(f"axes file {path}: cannot be read: {error}") from error
+        raise AxesError(f"axes file {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     except yaml.YAMLError as error:
         raise AxesError(f"axes file {path}: not YAML: {' '.join(str(error).split())}") from error
     return _parse(str(path), document, _default_axes())

@@ -7,12 +7,13 @@
          unusable folder or file (`RequestError`, click's usage errors)
     128+n  stopped by signal n; what was built is kept
 
-An error is one line: `rocke-aot: error: <what, where, what to do>`.
+An error is one line on stderr: `rocke-aot: error: <what, where, what to do>`. With --json, stdout has it as an object.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import sys
 from collections.abc import Callable
@@ -28,11 +29,12 @@ BAD_REQUEST = 2
 _SIGNALLED = 128
 
 
-def guarded(run: Callable[[], object]) -> int:
-    """Run a command; its exit code, after one line on stderr if there is something to say.
+def guarded(run: Callable[[], object], as_json: bool = False) -> int:
+    """Run a command; its exit code, after one line on stderr if there is something to say, and the same as JSON.
 
     A command ends with another code than 0 by returning it.
     """
+    fail = _fail_as_json if as_json else _fail
     try:
         result = run()
         if sys.stdout is not None:  # None: started with a closed stdout
@@ -41,19 +43,19 @@ def guarded(run: Callable[[], object]) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.ClickException as error:
-        return _fail(BAD_REQUEST, error.format_message(), _usage(error))
+        return fail(BAD_REQUEST, error.format_message(), _usage(error))
     except BuildInterruptedError as error:
-        return _fail(_SIGNALLED + error.signal_number, str(error))
+        return fail(_SIGNALLED + error.signal_number, str(error))
     except RockeAotError as error:
-        return _fail(BAD_REQUEST if isinstance(error, RequestError) else NOT_DELIVERED, str(error))
+        return fail(BAD_REQUEST if isinstance(error, RequestError) else NOT_DELIVERED, str(error))
     except (KeyboardInterrupt, click.Abort):
-        return _fail(_SIGNALLED + signal.SIGINT, "stopped")
+        return fail(_SIGNALLED + signal.SIGINT, "stopped")
     except BrokenPipeError:
         # The reader of our output has enough (head, less). Nothing more can be written, not even at exit.
         sys.stdout = None
         return _SIGNALLED + signal.SIGPIPE
     except MemoryError:
-        return _fail(NOT_DELIVERED, "out of memory; give it more, or ask for less with --jobs and --limit")
+        return fail(NOT_DELIVERED, "out of memory; give it more, or ask for less with --jobs and --limit")
     except OSError as error:
         # Files that a command names have errors of their own; what is left is this machine, and above all our output.
         sys.stdout = None
@@ -71,3 +73,9 @@ def _fail(code: int, message: str, advice: str = "") -> int:
         with contextlib.suppress(OSError):
             print(f"rocke-aot: error: {line}{advice}", file=sys.stderr, flush=True)
     return code
+
+
+def _fail_as_json(code: int, message: str, advice: str = "") -> int:
+    with contextlib.suppress(OSError):
+        click.echo(json.dumps({"error": " ".join(message.split()).rstrip("."), "exit_code": code}))
+    return _fail(code, message, advice)

@@ -129,11 +129,15 @@ def kernel(report: KernelReport, verdicts: Mapping[str, Mapping[str, Any]], disa
                     f"{entry.scratch_bytes:,} bytes, spilled {entry.spills[0]} VGPRs and {entry.spills[1]} SGPRs",
                 ),
                 ("occupancy", f"{held.waves_per_simd} waves per SIMD, limited by {held.limit}"),
-                ("code", f"{statistics.code_bytes:,} bytes, code object {entry.code_bytes:,} bytes"),
+                (
+                    "code object",
+                    f"{entry.code_bytes:,} bytes"
+                    + (f", of them {statistics.code_bytes:,} instructions" if statistics else ""),
+                ),
             ]
         ),
         "\nloops with matrix instructions, per iteration",
-        _loops(statistics),
+        _loops(statistics) if statistics else f"  unknown: {report.unread}",
         "\nidentity",
         pairs(set_fields(entry.identity)),
         f"\narguments, {entry.arguments.size} bytes",

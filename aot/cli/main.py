@@ -56,7 +56,7 @@ def group() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command line; the exit code."""
-    return guarded(lambda: _invoke(arguments or ["--help"]))
+    return guarded(lambda: _invoke(arguments or ["--help"]), as_json="--json" in arguments)
 
 
 def _invoke(arguments: list[str]) -> object:

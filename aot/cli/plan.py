@@ -31,7 +31,7 @@ CODE_OBJECT_SUFFIX = ".co"
 @click.option("--identity", metavar="LABEL|DIGEST", help="Use this kernel.  [default: the one with the best estimate]")
 @click.option(
     "--split-k",
-    type=int,
+    type=click.IntRange(min=AUTOMATIC_DEGREE),
     default=AUTOMATIC_DEGREE,
     show_default=True,
     help="Slices of the reduction of a backward-weights kernel; -1 for the automatic number.",

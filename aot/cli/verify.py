@@ -48,7 +48,12 @@ LINE_SECONDS = 30.0
 )
 @click.option("--problems", metavar="FILE", help="The problems of a file instead of the edges of each kernel.")
 @click.option("--strict", is_flag=True, help="With --problems: no excuse for a problem that no kernel here serves.")
-@click.option("--split-k", type=int, metavar="N", help="For --problem: slices, for kernels that are told how many.")
+@click.option(
+    "--split-k",
+    type=click.IntRange(min=AUTOMATIC_DEGREE),
+    metavar="N",
+    help="For --problem: slices, for kernels that are told how many.",
+)
 @click.option("--workgroups", type=click.IntRange(min=1), metavar="N", help="For --problem: those of stream-K kernels.")
 @click.option(
     "--check",

@@ -8,19 +8,22 @@ from typing import Any
 from aot.inspection.hot_loop import KernelStatistics, kernel_statistics
 from aot.inspection.occupancy import Occupancy, occupancy
 from aot.toolchain import Instruction, Toolchain, disassemble
+from aot.toolchain.errors import ToolchainMissingError
 from cache_schema.cache_reader import Cache, Entry
+from cache_schema.errors import DeliveryError
 from cache_schema.identity import FIELD_DEFAULT, FIELDS, Identity
 from cache_schema.label import encode
 
 
 @dataclass(frozen=True)
 class KernelReport:
-    """One entry, read from its code object."""
+    """One entry, read from its code object. Without a disassembler there are no statistics, and `unread` says why."""
 
     entry: Entry
     occupancy: Occupancy
-    statistics: KernelStatistics
+    statistics: KernelStatistics | None
     instructions: tuple[Instruction, ...]
+    unread: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data without the instructions."""
@@ -51,12 +54,18 @@ class KernelReport:
                 {"name": a.name, "kind": a.kind, "offset": offsets[a.name], "size": a.size}
                 for a in entry.arguments.arguments
             ],
-            "statistics": self.statistics.to_json(),
+            "statistics": self.statistics.to_json() if self.statistics else None,
+            "unread": self.unread,
         }
 
     def listing(self) -> list[str]:
-        """The disassembly, one instruction per line; loops with matrix instructions are marked in the margin."""
+        """The disassembly, one instruction per line; loops with matrix instructions are marked in the margin.
+
+        Raises DeliveryError where there is no disassembler.
+        """
         statistics = self.statistics
+        if statistics is None:
+            raise DeliveryError(self.unread)
         marks = {
             start: (end, "#" if number == statistics.hot else "|")
             for number, loop in enumerate(statistics.loops)
@@ -74,13 +83,16 @@ class KernelReport:
 def report_kernel(cache: Cache, number: int, toolchain: Toolchain | None = None) -> KernelReport:
     """Decode and disassemble one entry.
 
-    Raises CacheError for a damaged code object and ToolchainMissingError where there is no disassembler.
+    Raises CacheError for a damaged code object.
     """
-    entry = cache.entry(number)
-    instructions = tuple(disassemble(toolchain, cache.code_object(number)))
+    entry, code = cache.entry(number), cache.code_object(number)
     held = occupancy(
         cache.arch, vgprs=entry.vgprs, sgprs=entry.sgprs, lds_bytes=entry.lds_bytes, block_size=entry.block_size
     )
+    try:
+        instructions = tuple(disassemble(toolchain, code))
+    except ToolchainMissingError as error:
+        return KernelReport(entry, held, None, (), str(error))
     return KernelReport(entry, held, kernel_statistics(instructions), instructions)
 
 

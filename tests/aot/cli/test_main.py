@@ -130,6 +130,32 @@ def test_bad_requests(arguments: list[str], message: str, tmp_path: Path, capsys
     assert captured.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["count", "--arch", "gfx1"], 2),
+        (["count"], 2),
+        (["inspect", "/nowhere"], 2),
+        (["inspect", __file__], 1),
+        (["plan", __file__], 1),
+        (["verify", "/nowhere"], 2),
+        (["compile-all", "--arch", "gfx950", "--shard", "9/8", "--out", "x"], 2),
+        (["doctor", "--toolchain", "llvm-3"], 1),
+        (["describe", "--arch", "gfx950", "--dtype", "fp8"], 2),
+    ],
+)
+def test_failures_are_json_too(arguments: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --json, stdout is one JSON object whatever happens; an error in it says what the line on stderr says."""
+    assert run([*arguments, "--json"]) == code
+    captured = capsys.readouterr()
+    answer = json.loads(captured.out)
+    if captured.err:
+        assert answer["exit_code"] == code
+        assert captured.err.startswith(f"rocke-aot: error: {answer['error']}")
+    else:
+        assert arguments[0] == "doctor"
+
+
 def test_a_closed_pipe_is_quiet() -> None:
     """`rocke-aot ... | head -1` leaves no traceback."""
     command = f"{sys.executable} -m aot.cli.main describe --arch gfx950 | head -1"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from aot.cli.inspect_text import kernel
 from aot.inspection.cache_summary import axes, summarise
 from aot.inspection.candidates import NoCandidateError, best_candidate, find_candidates
 from aot.inspection.kernel_report import report_kernel, set_fields
@@ -15,7 +17,7 @@ from aot.inspection.resolve import resolve
 from aot.toolchain import Toolchain
 from cache_schema.cache_reader import Cache
 from cache_schema.digest import identity_digest
-from cache_schema.errors import RequestError
+from cache_schema.errors import DeliveryError, RequestError
 from cache_schema.label import LabelError, encode
 from cache_schema.problem import ConvProblem
 from cache_schema.table import IdentityTable
@@ -63,6 +65,7 @@ def test_kernels_of_the_cache_have_loops_without_divisions(small_cache: Path, lo
             identity = report.entry.identity
             per_wave = (identity.tile_m // identity.warp_m) * (identity.tile_n // identity.warp_n)
             atoms = per_wave * identity.tile_k // (16 * 16 * identity.warp_tile_k) * (1 + identity.unroll_k)
+            assert report.statistics is not None
             assert len(report.statistics.loops) == 2
             for loop in report.statistics.loops:
                 assert loop.mix.mfma == atoms
@@ -76,6 +79,20 @@ def test_kernels_of_the_cache_have_loops_without_divisions(small_cache: Path, lo
             assert sum(line.startswith("#") for line in report.listing()) == hot.mix.total
             assert 1 <= report.occupancy.waves_per_simd <= 8
             json.dumps(report.to_json())
+
+
+def test_a_kernel_is_reported_without_a_disassembler(small_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with no LLVM but llvmlite: resources and arguments all the same, and why there are no statistics."""
+    monkeypatch.setattr(sys.modules["aot.toolchain.disassemble"], "DISTRIBUTION_MAJORS", ())
+    with Cache.open(small_cache) as cache:
+        report = report_kernel(cache, 0)
+    answer = report.to_json()
+    assert answer["statistics"] is None
+    assert "no LLVM disassembler" in answer["unread"]
+    assert answer["resources"]["vgprs"] > 0
+    assert "no LLVM disassembler" in kernel(report, {}, disasm=False)
+    with pytest.raises(DeliveryError, match="no LLVM disassembler"):
+        report.listing()
 
 
 def test_candidates_are_those_whose_widths_divide(small_cache: Path) -> None:

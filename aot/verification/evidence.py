@@ -150,6 +150,8 @@ def read_evidence(path: Path) -> tuple[Record, list[Record]]:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     except OSError as error:
         raise RequestError(f"cannot read evidence {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise EvidenceError(f"{path} is not text: {error}") from error
     header: Record | None = None
     cases: list[Record] = []
     verdicts: list[Record] = []

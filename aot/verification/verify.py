@@ -152,7 +152,8 @@ def _in_processes(
     except BrokenProcessPool:
         return [group for chunk in running.values() for group in chunk], waiting[::-1]
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        # Idle workers end at once; those of a run that is given up are not waited for.
+        pool.shutdown(wait=not running, cancel_futures=True)
     return [], []
 
 

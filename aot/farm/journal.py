@@ -28,7 +28,7 @@ import msgpack
 from cache_schema.errors import DeliveryError
 
 MAGIC = b"ROCKEJNL"
-VERSION = 1
+VERSION = 2
 _HEADER = struct.Struct("<8sII")
 _HEAD = struct.Struct("<IIIII")
 _HEAD_CHECKED = _HEAD.size - 4
@@ -49,8 +49,10 @@ class Record:
 class Journal:
     """An open journal. One process writes; `flock` on the folder is the caller's business."""
 
-    def __init__(self, path: Path, visit: Callable[[Record], None]) -> None:
+    def __init__(self, path: Path, visit: Callable[[Record], None], lost: Callable[[], None] = lambda: None) -> None:
         """Open or create, drop a damaged tail, and show every sound record to `visit`, oldest first.
+
+        `lost` is called in place of a record whose body is damaged: what follows may build on it.
 
         Raises JournalError for a version that this code does not know and for what the disk refuses.
         """
@@ -58,12 +60,12 @@ class Journal:
         self._fd = -1
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            self._end = self._recover(visit)
+            self._end = self._recover(visit, lost)
         except OSError as error:
             self.close()
             raise JournalError(_write_failure(path, error)) from error
 
-    def _recover(self, visit: Callable[[Record], None]) -> int:
+    def _recover(self, visit: Callable[[Record], None], lost: Callable[[], None]) -> int:
         header = os.pread(self._fd, _HEADER.size, 0)
         if len(header) < _HEADER.size:  # new, or killed while being created
             os.ftruncate(self._fd, 0)
@@ -76,6 +78,8 @@ class Journal:
         for record, after in _scan(self._fd, end):
             if record is not None:
                 visit(record)
+            else:
+                lost()
             end = after
         os.ftruncate(self._fd, end)
         return end

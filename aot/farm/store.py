@@ -63,9 +63,10 @@ class Store:
         self.seconds = 0.0  # spent writing
         self._lock = _lock(folder)
         try:
-            self._journal = Journal(folder / "journal", self._recover)
+            self._journal = Journal(folder / "journal", self._recover, self._lose)
             if not self._current:
                 self._append(Kind.SESSION, session)
+                self._begin()
         except BaseException:
             os.close(self._lock)
             raise
@@ -75,6 +76,7 @@ class Store:
         match record.kind:
             case Kind.SESSION:
                 self._current = meta == self._session
+                self._begin()
             case Kind.ARGUMENTS:
                 self._number(ArgumentList.from_json(meta["list"]))
             case Kind.CODE:
@@ -87,6 +89,15 @@ class Store:
                 self._recovery.emitted(meta["row"], emission)
             case Kind.FAILED if self._current:
                 self._recovery.failed(meta["row"], meta["key"], Lapse(OutcomeKind(meta["kind"]), meta["detail"]))
+
+    def _begin(self) -> None:
+        """Every session numbers its own argument lists: what an earlier one lost shifts nothing in it."""
+        self._argument_lists.clear()
+        self._argument_number.clear()
+
+    def _lose(self) -> None:
+        """A lost record may have been a session or an argument list. Only code, which says what it is, counts on."""
+        self._current = False
 
     def put_emission(self, digest: bytes, emission: Emission) -> None:
         number = self._argument_number.get(emission.arguments)

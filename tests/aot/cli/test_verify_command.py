@@ -95,6 +95,17 @@ def test_bad_requests(own_cache: Path, capsys: pytest.CaptureFixture[str], optio
     assert len(captured.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\n", b"[]\n", b"null\n", b"{", b'{"case": 1}\n', b"1\n" * 3])
+def test_files_that_are_no_evidence(own_cache: Path, capsys: pytest.CaptureFixture[str], content: bytes) -> None:
+    """Foreign or damaged evidence: one line that names the file, exit code 1."""
+    file = own_cache.with_name("foreign.jsonl")
+    file.write_bytes(content)
+    assert run(["verify", str(own_cache), "--check", str(file)]) == 1
+    captured = capsys.readouterr()
+    assert str(file) in captured.err
+    assert len(captured.err.splitlines()) == 1
+
+
 def test_a_release_asks_for_evidence(own_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every kernel needs a right verdict over its edges; parts add up; what is missing is named."""
     parts: list[str] = []

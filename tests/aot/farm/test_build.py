@@ -274,6 +274,36 @@ def test_code_in_the_working_store_outlives_changed_sources(make: Make, behaviou
     assert summary.cache.read_bytes() == _one(make("fresh", provenance={"emitter": "edited"})).cache.read_bytes()
 
 
+def test_a_damaged_working_store_misleads_nobody(make: Make, behaviour: Behaviour) -> None:
+    """Builds with two states of the sources are stopped, a byte of the journal is flipped: same bytes as undisturbed.
+
+    Every record is hit: sessions, argument lists, emissions, code.
+    """
+
+    class StopEarly(Silent):
+        def __init__(self, stop: StopFlag, limit: int) -> None:
+            self.stop, self.limit = stop, limit
+
+        def advance(self, done: int, counts: Counts) -> None:  # noqa: ARG002
+            if done >= self.limit:
+                self.stop.set()
+
+    fresh = _one(make("fresh")).cache.read_bytes()
+    act = replace(behaviour, seconds=0.01)
+    for provenance in ({"emitter": "edited"}, {}):
+        stop = StopFlag()
+        with pytest.raises(BuildInterruptedError):
+            build(make(act=act, provenance=provenance), StopEarly(stop, 6), stop)
+    folder = make().out / ".build-gfx950-bf16"
+    whole = (folder / "journal").read_bytes()
+    for position in range(40, len(whole), max(1, len(whole) // 40)):
+        folder.mkdir(exist_ok=True)
+        (folder / "journal").write_bytes(whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :])
+        summary = _one(make())
+        assert summary.cache.read_bytes() == fresh
+        summary.cache.unlink()
+
+
 def test_nothing_built_is_an_error(make: Make, behaviour: Behaviour) -> None:
     """When every kernel fails there is no file, and the error names the first reason."""
     broken = replace(behaviour, faults={"": "codegen"})

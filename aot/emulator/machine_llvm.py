@@ -28,7 +28,6 @@ class LlvmMachine(Machine):
         self.form = form
         self.keeps_denormals = keeps_denormals
         self.wave, self.record = function.arguments[0], function.arguments[1]
-        self._slots: dict[int, Value] = {}
         self._log_count = 0
 
     # --- registers ---

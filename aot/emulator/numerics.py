@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from aot.emulator.values import BITS, MANTISSA_BITS, Value, f64_to_f16, pack32, select
+from aot.emulator.values import BITS, MANTISSA_BITS, Value, f64_to_f16, select
 
 
 def quiet(a: Value) -> Value:
@@ -192,10 +192,6 @@ def f16_toward_zero(a: Value) -> Value:
     back = nearest.to("f32")
     too_far = (abs(back) > abs(a)) & (abs(a) < math.inf)
     return select(too_far, nearest.bits() - 1, nearest.bits()).cast("f16")
-
-
-def pack_pair(a: Value, b: Value) -> Value:
-    return pack32(a, b)
 
 
 def saturate(a: Value, low: int, high: int) -> Value:

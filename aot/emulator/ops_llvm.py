@@ -65,7 +65,6 @@ class Function(Ops):
         self._lines: list[str] = []
         self._declared: set[str] = set()
         self._names = 0
-        self._splats: dict[str, str] = {}
         self._scope: list[int] = []
 
     # --- text ---

@@ -15,6 +15,7 @@ import numpy as np
 from aot.emulator import EMULATOR_VERSION
 from aot.inspection.cache_summary import seal
 from aot.inspection.resolve import resolve
+from aot.toolchain.disassemble import find_disassembler
 from aot.verification.edge_case import EdgeCase
 from aot.verification.edges import EDGES
 from aot.verification.evidence import RIGHT as VERDICT_RIGHT
@@ -107,7 +108,8 @@ def evidence_path(cache: Path, problems: Path | None) -> Path:
 def verify(request: VerifyRequest, watch: Callable[[int, VerifySummary], None]) -> VerifySummary:
     """Run it all; `watch` is told the number of verdicts still to come, and the counts so far, at every verdict.
 
-    Raises RequestError for a request without kernels, and what opening the files raises.
+    Raises RequestError for a request without kernels, ToolchainMissingError where nothing disassembles, and what
+    opening the files raises.
     """
     started = time.monotonic()
     summary = VerifySummary(str(request.cache), str(request.evidence) if request.evidence else None)
@@ -141,6 +143,8 @@ def verify(request: VerifyRequest, watch: Callable[[int, VerifySummary], None]) 
             left.append(group)
     summary.reused = summary.right
     summary.runs = summary.instructions = 0  # of this run
+    if left:
+        find_disassembler(None)  # the emulator reads by it: better one error than one per kernel
     waiting = sum(map(len, left))
     watch(waiting, summary)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,19 @@ def test_files_that_are_no_evidence(own_cache: Path, capsys: pytest.CaptureFixtu
     assert run(["verify", str(own_cache), "--check", str(file)]) == 1
     captured = capsys.readouterr()
     assert str(file) in captured.err
+    assert len(captured.err.splitlines()) == 1
+
+
+def test_nothing_to_read_machine_code_with(
+    own_cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a disassembler no kernel is called wrong: one line says what is missing, exit code 1."""
+    monkeypatch.setattr(sys.modules["aot.toolchain.disassemble"], "DISTRIBUTION_MAJORS", ())
+    assert run(["verify", str(own_cache), "--jobs", "1"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "no LLVM disassembler" in captured.err
+    assert "apt-get install" in captured.err
     assert len(captured.err.splitlines()) == 1
 
 

@@ -29,7 +29,7 @@ _FAILURES_SHOWN = 10
 @click.option(
     "--jobs", type=click.IntRange(min=0), default=0, metavar="N", help="Worker processes; 0: all CPUs allowed."
 )
-@click.option("--shard", callback=values.shard, metavar="I/N", help="Build part I of N; `merge` joins the parts.")
+@click.option("--shard", callback=values.shard, metavar="I/N", help="Build part I of N: a range of identity digests.")
 @click.option("--toolchain", metavar="NAME", help="Compiler to use; `doctor` lists them.")
 @click.option(
     "--time-limit",

@@ -20,7 +20,6 @@ from aot.ir.intrinsics import (
     buffer_resource,
     is_one,
     keep_in_agprs,
-    readfirstlane,
     set_priority,
     workgroup_id,
     workitem_id_x,
@@ -42,12 +41,13 @@ from aot.kernels.dgrad_record import SubGemmRecord, folded_record, found_record,
 from aot.kernels.dgrad_streams import CountedTaps, GradientWalk, UniformTaps
 from aot.kernels.dgrad_weights import BatchedWeightLoader, WeightLoader, WeightStaging
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
-from aot.kernels.forward import CODEGEN_OPTIONS, Place
-from aot.kernels.fragments import ELEM_BYTES, FragmentReader, Fragments, Lane
+from aot.kernels.forward import CODEGEN_OPTIONS
+from aot.kernels.fragments import ELEM_BYTES, FragmentReader, Fragments
 from aot.kernels.k_outer_fragments import KOuterFragments
 from aot.kernels.loaders import BatchedLoader, RegisterLoader, Staging, TileLoader
 from aot.kernels.magic import Divisor, magic_pair
 from aot.kernels.mainloop import Buffers, Loads, Multiply
+from aot.kernels.place import Place
 from aot.kernels.row_table import ENTRY_BYTES, Entry, RowTable, own_rows
 from aot.kernels.rows import NOWHERE, ImageRow
 from aot.kernels.rowsets import TabledRows
@@ -222,28 +222,26 @@ class _Dgrad:
         """Workgroups: tiles of all records along x, groups along y."""
         b, tile = self.b, self.tile
         m_tile, n_tile = tile_of_record(b, self.args, record)
-        thread = workitem_id_x(b, tile.threads)
-        return self._threads_place(thread, b.mul(m_tile, tile.m), b.mul(n_tile, tile.n), workgroup_id(b, "y"))
+        return Place.at(
+            b,
+            tile,
+            self.identity.wave_size,
+            thread=workitem_id_x(b, tile.threads),
+            first_m=b.mul(m_tile, tile.m),
+            first_n=b.mul(n_tile, tile.n),
+            group=workgroup_id(b, "y"),
+        )
 
     def _place_anew(self, place: Place) -> Place:
         """The same place, worked out again, so that only the thread number has to be kept through the K loop."""
-        thread = opaque(self.b, place.thread)
-        return self._threads_place(thread, place.first_m, place.first_n, place.group)
-
-    def _threads_place(self, thread: Value, first_m: Value, first_n: Value, group: Value) -> Place:
-        """Waves are numbered along n first."""
-        b, tile, wave_size = self.b, self.tile, self.identity.wave_size
-        many = tile.threads > wave_size
-        wave = readfirstlane(b, b.udiv_pow2(thread, wave_size)) if many else b.const(0)
-        return Place(
-            thread=thread,
-            wave=wave,
-            lane=Lane.of(b, b.urem_pow2(thread, wave_size) if many else thread, tile.atom.edge),
-            wave_m=b.mul(b.udiv_pow2(wave, tile.warp_n), tile.m // tile.warp_m),
-            wave_n=b.mul(b.urem_pow2(wave, tile.warp_n), tile.n // tile.warp_n),
-            first_m=first_m,
-            first_n=first_n,
-            group=group,
+        return Place.at(
+            self.b,
+            self.tile,
+            self.identity.wave_size,
+            thread=opaque(self.b, place.thread),
+            first_m=place.first_m,
+            first_n=place.first_n,
+            group=place.group,
         )
 
     def _multiply(self, place: Place) -> Multiply:

@@ -6,7 +6,6 @@ the input seen through the filter, B the weights, which lie along k as they are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from aot.ir import module
@@ -14,24 +13,17 @@ from aot.ir.barriers import lds_barrier
 from aot.ir.builder import Builder
 from aot.ir.control import if_else, if_then
 from aot.ir.flavor import flavor as flavor_named
-from aot.ir.intrinsics import (
-    buffer_resource,
-    is_one,
-    keep_in_agprs,
-    readfirstlane,
-    set_priority,
-    workgroup_id,
-    workitem_id_x,
-)
+from aot.ir.intrinsics import buffer_resource, is_one, keep_in_agprs, set_priority
 from aot.ir.lds import LdsPool, Segment
 from aot.ir.values import Value
 from aot.kernels import budget, mainloop
 from aot.kernels.arguments import forward_arguments
 from aot.kernels.chunks import ChunkMap
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
-from aot.kernels.fragments import ELEM_BYTES, FragmentReader, Lane
+from aot.kernels.fragments import ELEM_BYTES, FragmentReader
 from aot.kernels.loaders import BatchedLoader, DirectLoader, RegisterLoader, Staging
 from aot.kernels.mainloop import Buffers, Loads, Multiply
+from aot.kernels.place import Place
 from aot.kernels.row_table import ENTRY_BYTES, Entry, RowTable, own_row_numbers, own_rows
 from aot.kernels.rows import ImageRow, image_rows
 from aot.kernels.rowsets import DecodedRows, EvenRows, TabledRows
@@ -52,37 +44,6 @@ CODEGEN_OPTIONS = (
     "-amdgpu-scalar-ir-passes=false",
     "-disable-lsr",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a thread is: in its workgroup, wave and matrix instruction, and the workgroup in the problem."""
-
-    thread: Value
-    wave: Value
-    lane: Lane
-    wave_m: Value  # first row of the wave in the tile
-    wave_n: Value
-    first_m: Value  # first row of the tile in the problem
-    first_n: Value
-    group: Value
-
-    @classmethod
-    def of(cls, b: Builder, tile: Tile, wave_size: int, thread: Value | None = None) -> Place:
-        """Waves are numbered along n first; group = z, m = y, n = x of the grid."""
-        thread = thread or workitem_id_x(b, tile.threads)
-        wave = readfirstlane(b, b.udiv_pow2(thread, wave_size)) if tile.threads > wave_size else b.const(0)
-        along_m, along_n = b.udiv_pow2(wave, tile.warp_n), b.urem_pow2(wave, tile.warp_n)
-        return cls(
-            thread=thread,
-            wave=wave,
-            lane=Lane.of(b, b.urem_pow2(thread, wave_size) if tile.threads > wave_size else thread, tile.atom.edge),
-            wave_m=b.mul(along_m, tile.m // tile.warp_m),
-            wave_n=b.mul(along_n, tile.n // tile.warp_n),
-            first_m=b.mul(workgroup_id(b, "y"), tile.m),
-            first_n=b.mul(workgroup_id(b, "x"), tile.n),
-            group=workgroup_id(b, "z"),
-        )
 
 
 def emit_forward(identity: Identity, flavor: str) -> KernelSource:

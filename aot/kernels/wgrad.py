@@ -29,12 +29,13 @@ from aot.ir.values import Value
 from aot.kernels import mainloop, wgrad_budget
 from aot.kernels.dgrad_weights import BatchedWeightLoader, WeightChunks, WeightLoader, WeightStaging
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
-from aot.kernels.forward import CODEGEN_OPTIONS, Place
+from aot.kernels.forward import CODEGEN_OPTIONS
 from aot.kernels.fragments import ELEM_BYTES, FragmentReader, Fragments
 from aot.kernels.k_outer_fragments import KOuterFragments
 from aot.kernels.loaders import TileLoader
 from aot.kernels.magic import Divisor
 from aot.kernels.mainloop import Buffers, Loads, Multiply
+from aot.kernels.place import Place
 from aot.kernels.source import KernelSource
 from aot.kernels.tile import Tile
 from aot.kernels.wgrad_arguments import stream_k_arguments, wgrad_arguments

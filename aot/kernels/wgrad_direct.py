@@ -10,10 +10,10 @@ from aot.ir.intrinsics import set_priority
 from aot.ir.values import Value, constant
 from aot.kernels import mainloop
 from aot.kernels.chunks import ChunkMap
-from aot.kernels.forward import Place
 from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.loaders import DirectLoader
 from aot.kernels.mainloop import Buffers, Multiply
+from aot.kernels.place import Place
 from aot.kernels.row_table import Entry
 from aot.kernels.source import KernelSource
 from aot.kernels.wgrad import UnsupportedError, WgradKernel

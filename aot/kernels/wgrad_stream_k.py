@@ -23,9 +23,9 @@ from aot.ir.intrinsics import buffer_resource, buffer_store, not_invariant, set_
 from aot.ir.types import F32, I64, vector
 from aot.ir.values import Value
 from aot.kernels.epilogue import RUN
-from aot.kernels.forward import Place
 from aot.kernels.fragments import result_row
 from aot.kernels.magic import Divisor
+from aot.kernels.place import Place
 from aot.kernels.source import KernelSource
 from aot.kernels.wgrad import WgradKernel
 from aot.kernels.wgrad_output import WORD_BYTES

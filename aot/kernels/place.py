@@ -1,0 +1,77 @@
+"""Where a thread is: in its workgroup, wave and matrix instruction, and the workgroup in the problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aot.ir.builder import Builder
+from aot.ir.intrinsics import readfirstlane, workgroup_id, workitem_id_x
+from aot.ir.values import Value
+from aot.kernels.fragments import Lane
+from aot.kernels.tile import Tile
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Numbers of rows and columns, not bytes. Everything but `thread` and `lane` is equal in all lanes of a wave."""
+
+    thread: Value
+    wave: Value
+    lane: Lane
+    wave_m: Value  # first row of the wave in the tile
+    wave_n: Value
+    first_m: Value  # first row of the tile in the problem
+    first_n: Value
+    group: Value
+
+    @classmethod
+    def of(cls, b: Builder, tile: Tile, wave_size: int, thread: Value | None = None) -> Place:
+        """Waves are numbered along n first; group = z, m = y, n = x of the grid."""
+        thread = thread or workitem_id_x(b, tile.threads)
+        wave = wave_of(b, tile, wave_size, thread)
+        along_m, along_n = b.udiv_pow2(wave, tile.warp_n), b.urem_pow2(wave, tile.warp_n)
+        return cls(
+            thread=thread,
+            wave=wave,
+            lane=lane_of(b, tile, wave_size, thread),
+            wave_m=b.mul(along_m, tile.m // tile.warp_m),
+            wave_n=b.mul(along_n, tile.n // tile.warp_n),
+            first_m=b.mul(workgroup_id(b, "y"), tile.m),
+            first_n=b.mul(workgroup_id(b, "x"), tile.n),
+            group=workgroup_id(b, "z"),
+        )
+
+    @classmethod
+    def at(
+        cls,
+        b: Builder,
+        tile: Tile,
+        wave_size: int,
+        *,
+        thread: Value,
+        first_m: Value,
+        first_n: Value,
+        group: Value,
+    ) -> Place:
+        """The same numbering of waves, in a workgroup whose tile and group the caller knows."""
+        wave = wave_of(b, tile, wave_size, thread)
+        return cls(
+            thread=thread,
+            wave=wave,
+            lane=lane_of(b, tile, wave_size, thread),
+            wave_m=b.mul(b.udiv_pow2(wave, tile.warp_n), tile.m // tile.warp_m),
+            wave_n=b.mul(b.urem_pow2(wave, tile.warp_n), tile.n // tile.warp_n),
+            first_m=first_m,
+            first_n=first_n,
+            group=group,
+        )
+
+
+def wave_of(b: Builder, tile: Tile, wave_size: int, thread: Value) -> Value:
+    """Number of a thread's wave in its workgroup, as a scalar."""
+    return readfirstlane(b, b.udiv_pow2(thread, wave_size)) if tile.threads > wave_size else b.const(0)
+
+
+def lane_of(b: Builder, tile: Tile, wave_size: int, thread: Value) -> Lane:
+    """Place of a thread in a matrix instruction of its wave."""
+    return Lane.of(b, b.urem_pow2(thread, wave_size) if tile.threads > wave_size else thread, tile.atom.edge)

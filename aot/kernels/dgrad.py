@@ -29,7 +29,7 @@ from aot.ir.values import Value
 from aot.kernels import dgrad_budget, mainloop
 from aot.kernels.chunks import ChunkMap
 from aot.kernels.dgrad_arguments import dgrad_arguments
-from aot.kernels.dgrad_atomics import AddedOutput, add_lattice_direct, add_lattice_shuffled
+from aot.kernels.dgrad_atomics import PAIR, AddedOutput, add_lattice_direct, add_lattice_shuffled
 from aot.kernels.dgrad_output import (
     LatticeOutput,
     pixel_bytes,
@@ -48,6 +48,7 @@ from aot.kernels.loaders import BatchedLoader, RegisterLoader, Staging, TileLoad
 from aot.kernels.magic import Divisor, magic_pair
 from aot.kernels.mainloop import Buffers, Loads, Multiply
 from aot.kernels.place import Place
+from aot.kernels.results import Results, Shuffle
 from aot.kernels.row_table import ENTRY_BYTES, Entry, RowTable, own_rows
 from aot.kernels.rows import NOWHERE, ImageRow
 from aot.kernels.rowsets import TabledRows
@@ -375,42 +376,31 @@ class _Dgrad:
 
     def _store(self, place: Place, record: SubGemmRecord, accumulators: list[Value]) -> None:
         """The epilogue of this identity; at stride 1 the rows of dX follow one another as in a forward output."""
+        results = Results(self.tile, accumulators, place)
         if self.identity.split_k > 1:
-            self._add(place, record, accumulators)
+            self._add(place, record, results)
             return
-        b, args, layout, shuffled = self.b, self.args, self.layout, self.identity.epilogue == "cshuffle"
+        b, args, shuffled = self.b, self.args, self.identity.epilogue == "cshuffle"
         resource = buffer_resource(b, self.flavor, args["D"], args["D_bytes"])
         group_bytes = b.mul(b.mul(place.group, args["p_cpg"]), ELEM_BYTES)
-        where = (b, self.tile, accumulators, place.lane, place.wave_m, place.wave_n)
-        staging, overlays = Segment(layout.c_offset, layout.c_bytes), layout.c_offset == 0
         if self.folded:
             names = {"p_K": args["p_C"], "p_kpg": args["p_cpg"]}
             output = Output(resource, place.first_m, place.first_n, group_bytes, names)
             if shuffled:
-                store_shuffled(
-                    *where, thread=place.thread, vec=self.store_width, staging=staging, overlays=overlays, output=output
-                )
+                store_shuffled(b, results, self._shuffle(self.store_width), output)
             else:
-                store_direct(*where, output)
+                store_direct(b, results, output)
             return
         lattice = LatticeOutput(resource, record, place.first_m, place.first_n, group_bytes, args)
         if shuffled:
-            store_lattice_shuffled(
-                *where,
-                thread=place.thread,
-                vec=self.store_width,
-                staging=staging,
-                table=self.output_table,
-                overlays=overlays,
-                output=lattice,
-            )
+            store_lattice_shuffled(b, results, self._shuffle(self.store_width), self.output_table, lattice)
         else:
             assert self.output_table is not None
-            store_lattice_direct(*where, thread=place.thread, table=self.output_table, output=lattice)
+            store_lattice_direct(b, results, self.output_table, lattice)
 
-    def _add(self, place: Place, record: SubGemmRecord, accumulators: list[Value]) -> None:
+    def _add(self, place: Place, record: SubGemmRecord, results: Results) -> None:
         """The epilogue of a slice."""
-        b, args, layout = self.b, self.args, self.layout
+        b, args = self.b, self.args
         group_bytes = b.mul(b.mul(place.group, args["p_cpg"]), ELEM_BYTES)
         output = AddedOutput(
             pointer=b.offset_pointer(args["D"], group_bytes),
@@ -418,15 +408,12 @@ class _Dgrad:
             first_col=place.first_n,
             channels=args["p_cpg"],
         )
-        where = (b, self.tile, accumulators, place.lane, place.wave_m, place.wave_n)
         if self.identity.epilogue == "default":
-            add_lattice_direct(*where, output)
-            return
-        add_lattice_shuffled(
-            *where,
-            thread=place.thread,
-            vec=self.store_width,
-            staging=Segment(layout.c_offset, layout.c_bytes),
-            overlays=layout.c_offset == 0,
-            output=output,
-        )
+            add_lattice_direct(b, results, output)
+        else:
+            add_lattice_shuffled(b, results, self._shuffle(max(self.store_width, PAIR)), output)
+
+    def _shuffle(self, vec: int) -> Shuffle:
+        """The staging tile of the shuffled epilogues."""
+        layout = self.layout
+        return Shuffle(vec, Segment(layout.c_offset, layout.c_bytes), overlays=layout.c_offset == 0)

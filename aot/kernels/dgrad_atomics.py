@@ -15,14 +15,10 @@ from aot.ir.barriers import lds_barrier
 from aot.ir.builder import Builder
 from aot.ir.control import if_then
 from aot.ir.intrinsics import OUT_OF_BOUNDS
-from aot.ir.lds import Segment
 from aot.ir.types import vector
 from aot.ir.values import Value
-from aot.kernels.chunks import ChunkMap
-from aot.kernels.epilogue import RUN, stage_shuffled
-from aot.kernels.fragments import ELEM_BYTES, Lane, result_row
-from aot.kernels.loaders import chunk_type
-from aot.kernels.tile import Tile
+from aot.kernels.fragments import ELEM_BYTES, RUN
+from aot.kernels.results import Results, Shuffle
 
 PAIR = 2
 
@@ -49,56 +45,25 @@ class AddedOutput:
             if_then(b, b.both(has_pixel, b.icmp("slt", n, self.channels)), one)
 
 
-def add_lattice_direct(
-    b: Builder,
-    tile: Tile,
-    accumulators: Sequence[Value],
-    lane: Lane,
-    wave_row: Value,
-    wave_col: Value,
-    output: AddedOutput,
-) -> None:
+def add_lattice_direct(b: Builder, results: Results, output: AddedOutput) -> None:
     """Straight from the accumulators: a lane has runs of four channels of the pixel of its row."""
-    edge = tile.atom.edge
+    tile, place = results.tile, results.place
     for m in range(tile.fragments_m):
-        row_bytes = output.row_bytes(b.add(b.add(wave_row, m * edge), lane.outer))
+        row_bytes = output.row_bytes(b.add(b.add(place.wave_m, m * tile.atom.edge), place.lane.outer))
         for n in range(tile.fragments_n):
-            accumulator = accumulators[m * tile.fragments_n + n]
+            accumulator = results.accumulators[m * tile.fragments_n + n]
             for slot in range(0, accumulator.type.lanes, RUN):
-                col = b.add(b.add(wave_col, n * edge + result_row(slot)), b.mul(lane.inner, RUN))
-                pairs = [
-                    b.fptrunc(b.slice(accumulator, slot + part, PAIR), vector(PAIR, tile.out))
-                    for part in range(0, RUN, PAIR)
-                ]
+                col = results.run_column(b, n * tile.atom.edge, slot)
+                pairs = [results.rounded_pair(b, accumulator, slot + part) for part in range(0, RUN, PAIR)]
                 output.add(b, pairs, row_bytes, col)
 
 
-def add_lattice_shuffled(
-    b: Builder,
-    tile: Tile,
-    accumulators: Sequence[Value],
-    lane: Lane,
-    wave_row: Value,
-    wave_col: Value,
-    *,
-    thread: Value,
-    vec: int,
-    staging: Segment,
-    overlays: bool,
-    output: AddedOutput,
-) -> None:
-    """Through LDS, so that neighbouring lanes add to neighbouring channels."""
-    vec = max(vec, PAIR)
-    tile_row_bytes = tile.n * ELEM_BYTES
-    shuffle = stage_shuffled(b, tile, accumulators, lane, wave_row, wave_col, staging=staging, overlays=overlays)
+def add_lattice_shuffled(b: Builder, results: Results, shuffle: Shuffle, output: AddedOutput) -> None:
+    """Through LDS, so that neighbouring lanes add to neighbouring channels. Chunks are whole pairs."""
+    assert shuffle.vec % PAIR == 0
+    shuffle.write(b, results)
     lds_barrier(b)
-    chunks = ChunkMap(tile.m, tile.n, tile.threads, vec)
-    for number in range(chunks.passes):
-        at = chunks.position(b, thread, number)
-        col, row = b.add(at.col, at.col_step), b.add(at.row, at.row_step)
-        start = b.mul(at.row, tile_row_bytes)
-        start = b.add(start, b.mul(shuffle.column(b, col, shuffle.bits_of_row(b, row)), ELEM_BYTES))
-        pointer = b.offset_pointer(staging.pointer(b, start), at.row_step * tile_row_bytes)
-        value = b.load(chunk_type(vec), pointer, vec * ELEM_BYTES)
-        pairs = [b.bitcast(b.extract(value, word), vector(PAIR, tile.out)) for word in range(vec // PAIR)]
-        output.add(b, pairs, output.row_bytes(row), col)
+    pair = vector(PAIR, results.tile.out)
+    for chunk in shuffle.chunks(b, results):
+        pairs = [b.bitcast(b.extract(chunk.words, word), pair) for word in range(shuffle.vec // PAIR)]
+        output.add(b, pairs, output.row_bytes(chunk.row), chunk.col)

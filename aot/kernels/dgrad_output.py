@@ -7,7 +7,7 @@ pixel have offsets that are out of bounds each for itself and together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from aot.ir.barriers import lds_barrier
@@ -16,12 +16,10 @@ from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_store
 from aot.ir.lds import Segment
 from aot.ir.types import I16, I32, vector
 from aot.ir.values import Value, constant
-from aot.kernels.chunks import ChunkMap
 from aot.kernels.dgrad_arguments import OUTPUT_BYTES_LIMIT
 from aot.kernels.dgrad_record import SubGemmRecord
-from aot.kernels.epilogue import RUN, stage_shuffled
-from aot.kernels.fragments import ELEM_BYTES, Lane, result_row
-from aot.kernels.loaders import chunk_type
+from aot.kernels.fragments import ELEM_BYTES, RUN, result_row
+from aot.kernels.results import Results, Shuffle
 from aot.kernels.row_table import own_rows
 from aot.kernels.tile import Tile
 
@@ -81,72 +79,38 @@ class LatticeOutput:
             b.store(self.row_bytes(b, row), table.pointer(b, b.mul(row, ROW_BYTES)), ROW_BYTES)
 
 
-def store_lattice_direct(
-    b: Builder,
-    tile: Tile,
-    accumulators: Sequence[Value],
-    lane: Lane,
-    wave_row: Value,
-    wave_col: Value,
-    *,
-    thread: Value,
-    table: Segment,
-    output: LatticeOutput,
-) -> None:
+def store_lattice_direct(b: Builder, results: Results, table: Segment, output: LatticeOutput) -> None:
     """One 16-bit store per accumulator. The table lies over operand tiles that nobody reads any more."""
-    edge = tile.atom.edge
-    output.write_table(b, table, thread, tile)
+    tile, place = results.tile, results.place
+    output.write_table(b, table, place.thread, tile)
     lds_barrier(b)
-    columns = [
-        output.col_bytes(b, b.add(b.add(wave_col, fragment * edge), lane.outer)) for fragment in range(tile.fragments_n)
-    ]
-    lane_bytes = b.mul(b.add(wave_row, b.mul(lane.inner, RUN)), ROW_BYTES)
+    columns = [output.col_bytes(b, col) for col in results.columns(b)]
+    lane_bytes = b.mul(b.add(place.wave_m, b.mul(place.lane.inner, RUN)), ROW_BYTES)
     for m in range(tile.fragments_m):
         for slot in range(0, tile.atom.accumulator.lanes, RUN):
-            fixed = (m * edge + result_row(slot)) * ROW_BYTES
+            fixed = (m * tile.atom.edge + result_row(slot)) * ROW_BYTES
             pointer = b.offset_pointer(table.pointer(b, lane_bytes), fixed)
             rows = b.load(vector(RUN, I32), pointer, RUN * ROW_BYTES)
             for n in range(tile.fragments_n):
-                accumulator = accumulators[m * tile.fragments_n + n]
+                accumulator = results.accumulators[m * tile.fragments_n + n]
                 for part in range(0, RUN, 2):
-                    # Pairs convert in one instruction where the target has one.
-                    pair = b.fptrunc(b.slice(accumulator, slot + part, 2), vector(2, tile.out))
+                    pair = results.rounded_pair(b, accumulator, slot + part)
                     for half in (0, 1):
                         word = b.bitcast(b.extract(pair, half), I16)
                         output.store(b, word, b.extract(rows, part + half), columns[n])
 
 
 def store_lattice_shuffled(
-    b: Builder,
-    tile: Tile,
-    accumulators: Sequence[Value],
-    lane: Lane,
-    wave_row: Value,
-    wave_col: Value,
-    *,
-    thread: Value,
-    vec: int,
-    staging: Segment,
-    table: Segment | None,
-    overlays: bool,
-    output: LatticeOutput,
+    b: Builder, results: Results, shuffle: Shuffle, table: Segment | None, output: LatticeOutput
 ) -> None:
-    """Through LDS, `vec` columns per store. Without a table the rows are decoded where they are stored."""
-    tile_row_bytes = tile.n * ELEM_BYTES
-    shuffle = stage_shuffled(b, tile, accumulators, lane, wave_row, wave_col, staging=staging, overlays=overlays)
+    """Through LDS, several columns per store. Without a table the rows are decoded where they are stored."""
+    shuffle.write(b, results)
     row_of = row_lookup(b, table, output)
     if table is not None:
-        output.write_table(b, table, thread, tile)
+        output.write_table(b, table, results.place.thread, results.tile)
     lds_barrier(b)
-    chunks = ChunkMap(tile.m, tile.n, tile.threads, vec)
-    for number in range(chunks.passes):
-        at = chunks.position(b, thread, number)
-        col, row = b.add(at.col, at.col_step), b.add(at.row, at.row_step)
-        start = b.mul(at.row, tile_row_bytes)
-        start = b.add(start, b.mul(shuffle.column(b, col, shuffle.bits_of_row(b, row)), ELEM_BYTES))
-        pointer = b.offset_pointer(staging.pointer(b, start), at.row_step * tile_row_bytes)
-        value = b.load(chunk_type(vec), pointer, vec * ELEM_BYTES)
-        output.store(b, value, row_of(at.row, at.row_step), output.col_bytes(b, col))
+    for chunk in shuffle.chunks(b, results):
+        output.store(b, chunk.words, row_of(chunk.lane_row, chunk.fixed_row), output.col_bytes(b, chunk.col))
 
 
 def row_lookup(b: Builder, table: Segment | None, output: LatticeOutput) -> Callable[[Value, int], Value]:

@@ -24,6 +24,7 @@ from aot.kernels.fragments import ELEM_BYTES, FragmentReader
 from aot.kernels.loaders import BatchedLoader, DirectLoader, RegisterLoader, Staging
 from aot.kernels.mainloop import Buffers, Loads, Multiply
 from aot.kernels.place import Place
+from aot.kernels.results import Results, Shuffle
 from aot.kernels.row_table import ENTRY_BYTES, Entry, RowTable, own_row_numbers, own_rows
 from aot.kernels.rows import ImageRow, image_rows
 from aot.kernels.rowsets import DecodedRows, EvenRows, TabledRows
@@ -306,19 +307,9 @@ class _Forward:
             group_bytes=b.mul(b.mul(place.group, args["p_kpg"]), ELEM_BYTES),
             args=args,
         )
+        results = Results(self.tile, accumulators, place)
         if identity.epilogue == "default":
-            store_direct(b, self.tile, accumulators, place.lane, place.wave_m, place.wave_n, output)
+            store_direct(b, results, output)
             return
-        store_shuffled(
-            b,
-            self.tile,
-            accumulators,
-            place.lane,
-            place.wave_m,
-            place.wave_n,
-            thread=place.thread,
-            vec=identity.vector_size_c,
-            staging=self.pool.segment(layout.c_offset, layout.c_bytes),
-            overlays=layout.c_offset == 0,
-            output=output,
-        )
+        staging = self.pool.segment(layout.c_offset, layout.c_bytes)
+        store_shuffled(b, results, Shuffle(identity.vector_size_c, staging, overlays=layout.c_offset == 0), output)

@@ -17,11 +17,13 @@ from aot.ir.values import Value
 from aot.kernels.swizzle import Swizzle
 
 ELEM_BYTES = 2
+#: Results of a lane that stand in consecutive rows of a matrix instruction.
+RUN = 4
 
 
 def result_row(slot: int) -> int:
     """Row of a result slot, without the lane's part."""
-    return 8 * (slot // 4) + slot % 4
+    return 2 * RUN * (slot // RUN) + slot % RUN
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from aot.kernels.loaders import TileLoader
 from aot.kernels.magic import Divisor
 from aot.kernels.mainloop import Buffers, Loads, Multiply
 from aot.kernels.place import Place
+from aot.kernels.results import Results, Shuffle
 from aot.kernels.source import KernelSource
 from aot.kernels.tile import Tile
 from aot.kernels.wgrad_arguments import stream_k_arguments, wgrad_arguments
@@ -226,21 +227,21 @@ class WgradKernel:
     def _store(self, place: Place, part: Value, accumulators: list[Value]) -> None:
         """The epilogue of this variant."""
         b, args, identity, layout = self.b, self.args, self.identity, self.layout
-        where = (b, self.tile, accumulators, place.lane, place.wave_m, place.wave_n)
+        results = Results(self.tile, accumulators, place)
         vec = geometry.store_vector(
             tile_m=self.tile.m, tile_n=self.tile.n, threads=self.tile.threads, request=identity.vector_size_c
         )
-        staging = Segment(layout.c_offset, layout.c_bytes)
+        shuffle = Shuffle(vec, Segment(layout.c_offset, layout.c_bytes), overlays=False)
         group_rows = b.mul(place.group, args["p_kpg"])
         if identity.group_merge > 1:
-            self._store_merged(place, part, accumulators)
+            self._store_merged(place, part, results)
         elif identity.two_stage:
             slab = self._slab(b.add(b.mul(place.group, identity.ws_replicas), self._replica(part)))
-            add_to_slab(*where, Slab(slab, place.first_m, place.first_n, args))
+            add_to_slab(b, results, Slab(slab, place.first_m, place.first_n, args))
         elif self.is_split:
             start = b.mul(b.mul(group_rows, args["p_wg_N"]), ELEM_BYTES)
             output = PackedRows(b.offset_pointer(args["D"], start), place.first_m, place.first_n, args)
-            add_shuffled(*where, thread=place.thread, vec=vec, staging=staging, overlays=False, output=output)
+            add_shuffled(b, results, shuffle, output)
         else:
             # The buffer ends with the group, so that rows behind its last are dropped.
             group_bytes = b.mul(b.mul(args["p_kpg"], args["p_wg_N"]), ELEM_BYTES)
@@ -249,9 +250,9 @@ class WgradKernel:
             names = {"p_K": args["p_wg_N"], "p_kpg": args["p_wg_N"]}
             plain = Output(resource, place.first_m, place.first_n, start, names)
             if identity.epilogue == "default":
-                store_direct(*where, plain)
+                store_direct(b, results, plain)
             else:
-                store_shuffled(*where, thread=place.thread, vec=vec, staging=staging, overlays=False, output=plain)
+                store_shuffled(b, results, shuffle, plain)
 
     def _replica(self, part: Value) -> Value:
         """The replica of a group that a slice adds to."""
@@ -264,11 +265,10 @@ class WgradKernel:
         start = b.mul(b.zext(number, I64), b.zext(size, I64))
         return buffer_resource(b, self.flavor, b.offset_pointer(args["D"], start), size)
 
-    def _store_merged(self, place: Place, part: Value, accumulators: list[Value]) -> None:
+    def _store_merged(self, place: Place, part: Value, results: Results) -> None:
         """Row m is group merge * z + m of the problem; its filter has a tap per column of its channel."""
         b, args, identity = self.b, self.args, self.identity
         merge, taps = identity.group_merge, args["p_taps"]
-        where = (b, self.tile, accumulators, place.lane, place.wave_m, place.wave_n)
         replicas = identity.ws_replicas if identity.two_stage else 1
         group_bytes = b.mul(b.mul(taps, replicas), WORD_BYTES if identity.two_stage else ELEM_BYTES)
         size = b.mul(group_bytes, merge)
@@ -282,17 +282,18 @@ class WgradKernel:
         def store(result: Value, offset: Value) -> None:
             buffer_store(b, b.bitcast(b.fptrunc(result, self.tile.out), I16), resource, offset, zero)
 
-        def place_f32(channel: Value, tap: Value) -> Value:
+        def offset_f32(channel: Value, tap: Value) -> Value:
             row = b.add(b.mul(channel, replicas), self._replica(part))
             return b.mul(b.add(b.mul(row, taps), tap), WORD_BYTES)
 
-        def place_16(channel: Value, tap: Value) -> Value:
+        def offset_16(channel: Value, tap: Value) -> Value:
             return b.mul(b.add(b.mul(channel, taps), tap), ELEM_BYTES)
 
         store_diagonal(
-            *where,
+            b,
+            results,
             merge=merge,
             taps=taps,
-            place=place_f32 if identity.two_stage else place_16,
+            offset_of=offset_f32 if identity.two_stage else offset_16,
             put=add if identity.two_stage else store,
         )

@@ -7,7 +7,7 @@ columns of one row; pairs off the product are branched around, because these ato
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,14 +16,10 @@ from aot.ir.barriers import lds_barrier
 from aot.ir.builder import Builder
 from aot.ir.control import if_then
 from aot.ir.intrinsics import OUT_OF_BOUNDS, sched_barrier
-from aot.ir.lds import Segment
 from aot.ir.types import vector
 from aot.ir.values import Value
-from aot.kernels.chunks import ChunkMap
-from aot.kernels.epilogue import RUN, stage_shuffled
-from aot.kernels.fragments import ELEM_BYTES, Lane, result_row
-from aot.kernels.loaders import chunk_type
-from aot.kernels.tile import Tile
+from aot.kernels.fragments import ELEM_BYTES, RUN, result_row
+from aot.kernels.results import Results, Shuffle
 
 WORD_BYTES = 4
 
@@ -38,57 +34,49 @@ class Slab:
     args: Mapping[str, Value]
 
 
-def add_to_slab(
-    b: Builder, tile: Tile, accumulators: Sequence[Value], lane: Lane, wave_row: Value, wave_col: Value, slab: Slab
-) -> None:
+def add_to_slab(b: Builder, results: Results, slab: Slab) -> None:
     """One atomic per accumulator; neighbouring lanes add to neighbouring columns."""
-    edge, row_bytes = tile.atom.edge, b.mul(slab.args["p_wg_N"], WORD_BYTES)
-    lane_row_bytes = b.mul(b.mul(lane.inner, RUN), row_bytes)
+    place, row_bytes = results.place, b.mul(slab.args["p_wg_N"], WORD_BYTES)
+    lane_row_bytes = b.mul(b.mul(place.lane.inner, RUN), row_bytes)
     columns = []
-    for fragment in range(tile.fragments_n):
-        n = b.add(slab.first_col, b.add(b.add(wave_col, fragment * edge), lane.outer))
+    for col in results.columns(b):
+        n = b.add(slab.first_col, col)
         offset = b.add(lane_row_bytes, b.mul(n, WORD_BYTES))
         columns.append(b.select(b.icmp("slt", n, slab.args["p_wg_N"]), offset, OUT_OF_BOUNDS))
-    start = b.mul(b.add(slab.first_row, wave_row), row_bytes)
-    for index, accumulator in enumerate(accumulators):
-        m, n_fragment = divmod(index, tile.fragments_n)
+    start = b.mul(b.add(slab.first_row, place.wave_m), row_bytes)
+    for fragment_row, fragment_col, accumulator in results.fragments():
         for slot in range(accumulator.type.lanes):
-            row = b.add(start, b.mul(row_bytes, m * edge + result_row(slot)))
-            add_f32(b, b.extract(accumulator, slot), slab.resource, columns[n_fragment], row)
+            row = b.add(start, b.mul(row_bytes, fragment_row + result_row(slot)))
+            column = columns[fragment_col // results.tile.atom.edge]
+            add_f32(b, b.extract(accumulator, slot), slab.resource, column, row)
 
 
 def store_diagonal(
     b: Builder,
-    tile: Tile,
-    accumulators: Sequence[Value],
-    lane: Lane,
-    wave_row: Value,
-    wave_col: Value,
+    results: Results,
     *,
     merge: int,
     taps: Value,
-    place: Callable[[Value, Value], Value],
+    offset_of: Callable[[Value, Value], Value],
     put: Callable[[Value, Value], None],
 ) -> None:
     """The results of merged depthwise groups: row m and column (tap, channel) belong together where channel is m.
 
-    `place(m, tap)` is the byte offset of a result, `put(result, offset)` stores or adds it; offsets off the diagonal
-    are out of bounds.
+    `offset_of(m, tap)` is the byte offset of a result, `put(result, offset)` stores or adds it; offsets off the
+    diagonal are out of bounds.
     """
-    edge = tile.atom.edge
-    lane_row = b.add(wave_row, b.mul(lane.inner, RUN))
+    place = results.place
+    lane_row = b.add(place.wave_m, b.mul(place.lane.inner, RUN))
     columns = []
-    for fragment in range(tile.fragments_n):
-        n = b.add(b.add(wave_col, fragment * edge), lane.outer)
+    for n in results.columns(b):
         channel, tap = b.urem_pow2(n, merge), b.udiv_pow2(n, merge)
-        columns.append((channel, b.select(b.icmp("slt", tap, taps), place(channel, tap), OUT_OF_BOUNDS)))
-    for index, accumulator in enumerate(accumulators):
-        m, n_fragment = divmod(index, tile.fragments_n)
-        if m * edge >= merge:
+        columns.append((channel, b.select(b.icmp("slt", tap, taps), offset_of(channel, tap), OUT_OF_BOUNDS)))
+    for fragment_row, fragment_col, accumulator in results.fragments():
+        if fragment_row >= merge:
             continue
-        channel, offset = columns[n_fragment]
+        channel, offset = columns[fragment_col // results.tile.atom.edge]
         for slot in range(accumulator.type.lanes):
-            own = b.icmp("eq", b.add(lane_row, m * edge + result_row(slot)), channel)
+            own = b.icmp("eq", b.add(lane_row, fragment_row + result_row(slot)), channel)
             put(b.extract(accumulator, slot), b.select(own, offset, OUT_OF_BOUNDS))
         # Else all offsets are computed first, and there are not that many registers.
         sched_barrier(b)
@@ -104,42 +92,22 @@ class PackedRows:
     args: Mapping[str, Value]
 
 
-def add_shuffled(
-    b: Builder,
-    tile: Tile,
-    accumulators: Sequence[Value],
-    lane: Lane,
-    wave_row: Value,
-    wave_col: Value,
-    *,
-    thread: Value,
-    vec: int,
-    staging: Segment,
-    overlays: bool,
-    output: PackedRows,
-) -> None:
-    """Through LDS, so that each thread adds `vec` columns of a row in pairs. The accumulators are transposed."""
-    assert vec % 2 == 0
-    row_bytes = tile.n * ELEM_BYTES
-    shuffle = stage_shuffled(b, tile, accumulators, lane, wave_row, wave_col, staging=staging, overlays=overlays)
+def add_shuffled(b: Builder, results: Results, shuffle: Shuffle, output: PackedRows) -> None:
+    """Through LDS, so that each thread adds several columns of a row, in pairs. The accumulators are transposed."""
+    assert shuffle.vec % 2 == 0
+    shuffle.write(b, results)
     lds_barrier(b)
-    chunks = ChunkMap(tile.m, tile.n, tile.threads, vec)
-    args, pair = output.args, vector(2, tile.out)
+    args, pair = output.args, vector(2, results.tile.out)
 
-    def add(value: Value, offset: Value) -> None:
-        for number in range(vec // 2):
-            word = b.extract(value, number)
+    def add(words: Value, offset: Value) -> None:
+        for number in range(shuffle.vec // 2):
+            word = b.extract(words, number)
             pointer = b.offset_pointer(b.offset_pointer(output.pointer, offset), number * pair.bytes)
             add_pair(b, b.bitcast(word, pair), pointer)
 
     extents = args["p_wg_M"], args["p_wg_N"]
-    for number in range(chunks.passes):
-        at = chunks.position(b, thread, number)
-        col, row = b.add(at.col, at.col_step), b.add(at.row, at.row_step)
-        start = b.add(b.mul(at.row, row_bytes), b.mul(shuffle.column(b, col, shuffle.bits_of_row(b, row)), ELEM_BYTES))
-        pointer = b.offset_pointer(staging.pointer(b, start), at.row_step * row_bytes)
-        value = b.load(chunk_type(vec), pointer, vec * ELEM_BYTES)
-        m, n = b.add(output.first_row, row), b.add(output.first_col, col)
+    for chunk in shuffle.chunks(b, results):
+        m, n = b.add(output.first_row, chunk.row), b.add(output.first_col, chunk.col)
         inside = b.both(b.icmp("slt", m, extents[0]), b.icmp("slt", n, extents[1]))
         offset = b.mul(b.add(b.mul(m, extents[1]), n), ELEM_BYTES)
-        if_then(b, inside, partial(add, value, offset))
+        if_then(b, inside, partial(add, chunk.words, offset))

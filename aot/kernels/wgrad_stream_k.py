@@ -22,10 +22,10 @@ from aot.ir.control import Loop, if_else
 from aot.ir.intrinsics import buffer_resource, buffer_store, not_invariant, set_priority, workgroup_id, workitem_id_x
 from aot.ir.types import F32, I64, vector
 from aot.ir.values import Value
-from aot.kernels.epilogue import RUN
-from aot.kernels.fragments import result_row
+from aot.kernels.fragments import RUN, result_row
 from aot.kernels.magic import Divisor
 from aot.kernels.place import Place
+from aot.kernels.results import Results
 from aot.kernels.source import KernelSource
 from aot.kernels.wgrad import WgradKernel
 from aot.kernels.wgrad_output import WORD_BYTES
@@ -112,16 +112,15 @@ class _StreamK(WgradKernel):
         size = tile.m * tile.n * WORD_BYTES
         start = b.mul(b.zext(number, I64), size)
         resource = buffer_resource(b, self.flavor, b.offset_pointer(self.args["W"], start), b.const(size))
-        edge, row_bytes = tile.atom.edge, tile.n * WORD_BYTES
+        row_bytes = tile.n * WORD_BYTES
         if self.identity.epilogue == "cshuffle":
             # Transposed: a lane has runs of columns of one row.
             row, col = b.add(place.wave_m, place.lane.outer), b.add(place.wave_n, b.mul(place.lane.inner, RUN))
         else:
             row, col = b.add(place.wave_m, b.mul(place.lane.inner, RUN)), b.add(place.wave_n, place.lane.outer)
         lane = b.add(b.mul(row, row_bytes), b.mul(col, WORD_BYTES))
-        for index, accumulator in enumerate(accumulators):
-            m, n = divmod(index, tile.fragments_n)
-            fixed = m * edge * row_bytes + n * edge * WORD_BYTES
+        for fragment_row, fragment_col, accumulator in Results(tile, accumulators, place).fragments():
+            fixed = fragment_row * row_bytes + fragment_col * WORD_BYTES
             if self.identity.epilogue == "cshuffle":
                 for slot in range(0, accumulator.type.lanes, RUN):
                     value = b.slice(accumulator, slot, RUN)

@@ -67,7 +67,7 @@ class LlvmEngine:
         self._waves = aligned(number * WAVE_BYTES).reshape(number, WAVE_BYTES)
         self._lds = aligned(launch.lds_bytes + 2 * _PAD)
         self._shadow = aligned(launch.lds_bytes + 2 * _PAD)
-        self._owners = np.zeros(2 * (launch.lds_bytes + 2 * _PAD), np.uint8)
+        self._owners = np.zeros(3 * (launch.lds_bytes + 2 * _PAD), np.uint8)
         self._scratch = aligned(max(1, number * (launch.scratch_bytes * 64 + _PAD)))
         self._scratch_shadow = aligned(self._scratch.size)
         self._direct = aligned(number * _DIRECT_BYTES if records.direct else 64)
@@ -99,7 +99,7 @@ class LlvmEngine:
             (layout.ZEROS, self._zeros),
         ):
             words[offset // 8] = array.ctypes.data
-        words[layout.LOG_CAPACITY // 8] = layout.LOG_RECORDS
+        words[layout.LOG_CAPACITY // 8] = layout.FOLD_AT
         words[layout.BUDGET // 8] = min(budget, (1 << 62))
         words[layout.RANDOM // 8] = (self.seed * 0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D | 1) & 0xFFFFFFFFFFFFFFFF
         words[layout.WAVE_COUNT // 8] = self.launch.waves

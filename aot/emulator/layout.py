@@ -70,13 +70,14 @@ SET_COARSE_V, SET_COARSE_S = 96, 104
     WAVE_COUNT,
     IMAGE_BASE,
     BYTE_ACCESS,
-) = range(0, 176, 8)
+    FOLDED,
+) = range(0, 184, 8)
 HELPERS: Final = 256  # table of pointers to runtime functions
 CONTEXT_BYTES: Final = 1024
 
-# LDS log record: u32 instruction, wave, kind, size, low, high, silent, 0; u64 mask; from 64 on 64 u32 addresses.
+# LDS log record: u32 instruction, wave, kind, size, low, high, silent, folded; u64 mask; from 64 on 64 u32 addresses.
 LOG_RECORD_BYTES: Final = 320
-LOG_INSTRUCTION, LOG_WAVE, LOG_KIND, LOG_SIZE, LOG_LOW, LOG_HIGH, LOG_SILENT, LOG_MASK, LOG_ADDRESSES = (
+LOG_INSTRUCTION, LOG_WAVE, LOG_KIND, LOG_SIZE, LOG_LOW, LOG_HIGH, LOG_SILENT, LOG_FOLDED, LOG_MASK, LOG_ADDRESSES = (
     0,
     4,
     8,
@@ -84,13 +85,19 @@ LOG_INSTRUCTION, LOG_WAVE, LOG_KIND, LOG_SIZE, LOG_LOW, LOG_HIGH, LOG_SILENT, LO
     16,
     20,
     24,
+    28,
     32,
     64,
 )
 LOG_READ, LOG_WRITE, LOG_ATOMIC = 0, 1, 2
 
-# Beside the records, columns of u32 for the search of races: low, high, and wave | kind << 16. They hold one interval.
+# Beside the records, columns of u32 for the search of races: low, high, and wave | kind << 16. Where an interval has
+# more accesses, all of them are folded into maps of bytes; one instruction adds at most 64 before that, and waves keep
+# at most two full queues each.
 LOG_RECORDS: Final = 1 << 16
+FOLD_AT: Final = LOG_RECORDS - 64
+# Owners of a byte in those maps: 0 nobody, wave + 1, or several readers.
+SEVERAL: Final = 255
 COLUMN_BYTES: Final = 4 * LOG_RECORDS + 64
 
 # A direct-to-LDS load in flight: u64 mask, u32 size, u32 LDS base; from 64 on 64 pieces of 16 bytes.

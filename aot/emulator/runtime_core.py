@@ -141,6 +141,11 @@ def write_issue(counter: str) -> Function:
         f.store(record, f.at(f.at(wave, layout.SMEM_QUEUE), number, layout.ENTRY_BYTES))
         f.store(number + 1, f.at(wave, layout.SMEM_COUNT))
     add_late(f, wave, context, record)
+    if names:
+        # Here every record of the log belongs to an entry that knows its place, or to none.
+        full = f.load("u32", f.at(context, layout.LOG_COUNT)) >= f.load("u32", f.at(context, layout.LOG_CAPACITY))
+        with f.when(full, unlikely=True):
+            f.ret(call(f, "fold", [context]))
     f.ret(0)
     return f
 

@@ -43,7 +43,8 @@ def write_run_group() -> Function:
         race = call(f, "find_race", [context])
         with f.when(race.ne(0), unlikely=True):
             f.ret(race)
-        call(f, "carry", [context])
+        call(f, "carry", [context, f.const(0, "u32")])
+        f.store(f.const(0, "u32"), f.at(context, layout.FOLDED))
     with f.when(number <= 1):
         f.store(f.const(0, "u32"), f.at(context, layout.LOG_COUNT))
     f.branch(waiting.get().ne(0), head, after)
@@ -77,6 +78,8 @@ def write_find_race() -> Function:
     """
     f = Function("rt_find_race", [("ptr", "c")])
     context = f.arguments[0]
+    with f.when(f.load("u32", f.at(context, layout.FOLDED)).ne(0), unlikely=True):
+        f.ret(call(f, "exact_race", [context]))
     log, number = f.load("ptr", f.at(context, layout.LOG)), f.load("u32", f.at(context, layout.LOG_COUNT))
     columns = f.load("ptr", f.at(context, layout.LOG_COLUMNS))
     lows, highs, tags = (f.at(columns, layout.COLUMN_BYTES * i) for i in range(3))
@@ -127,32 +130,42 @@ def write_find_race() -> Function:
 
 
 def write_exact_race() -> Function:
-    """Byte owners: plain writes in one map, atomics in another, then reads against both."""
+    """Byte owners: plain writes in one map, atomics in another, then reads against both.
+
+    Reads have a map too, for the accesses that follow once records of the interval were folded.
+    """
     f = Function("rt_exact_race", [("ptr", "c")])
     context = f.arguments[0]
     log, number = f.load("ptr", f.at(context, layout.LOG)), f.load("u32", f.at(context, layout.LOG_COUNT))
     owners = f.load("ptr", f.at(context, layout.OWNERS))
     wave0 = f.load("ptr", f.load("ptr", f.at(context, layout.WAVES)))
     half = (f.load("u32", f.at(wave0, layout.LDS_BYTES)) + 64).to("u64")
-    f.emit(f"call void @llvm.memset.p0.i64(ptr {owners.ref}, i8 0, i64 {(half * 2).ref}, i1 false)")
+    with f.when(f.load("u32", f.at(context, layout.FOLDED)).eq(0)):
+        f.emit(f"call void @llvm.memset.p0.i64(ptr {owners.ref}, i8 0, i64 {(half * 3).ref}, i1 false)")
     f._declared.add("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
-    atomic_owners = f.at(owners, half)
+    maps = {
+        layout.LOG_WRITE: owners,
+        layout.LOG_ATOMIC: f.at(owners, half),
+        layout.LOG_READ: f.at(owners, half * 2),
+    }
     for wanted in (layout.LOG_WRITE, layout.LOG_ATOMIC, layout.LOG_READ):
         with f.count(number) as at:
             row = _log_row(f, log, at)
-            with f.when(f.load("u32", f.at(row, layout.LOG_KIND)).eq(wanted)):
+            fresh = f.load("u32", f.at(row, layout.LOG_FOLDED)).eq(0)
+            with f.when(fresh & f.load("u32", f.at(row, layout.LOG_KIND)).eq(wanted)):
                 wave, size = f.load("u32", f.at(row, layout.LOG_WAVE)), f.load("u32", f.at(row, layout.LOG_SIZE))
                 own = wave + 1
                 silent = f.load("u32", f.at(row, layout.LOG_SILENT)).ne(0)
                 with f.bits_of(f.load("u64", f.at(row, layout.LOG_MASK))) as lane, f.count(size) as byte:
                     address = f.load("u32", f.at(f.at(row, layout.LOG_ADDRESSES), lane, 4)) + byte
-                    writer = f.load_byte(f.at(owners, address))
-                    clash = writer.ne(0) & writer.ne(own)
-                    if wanted == layout.LOG_READ:
-                        atomic = f.load_byte(f.at(atomic_owners, address))
-                        clash = clash | (atomic.ne(0) & atomic.ne(own))
-                    elif wanted == layout.LOG_WRITE:
+                    found = {kind: f.load_byte(f.at(place, address)) for kind, place in maps.items()}
+                    foreign = {kind: owner.ne(0) & owner.ne(own) for kind, owner in found.items()}
+                    clash = foreign[layout.LOG_WRITE]
+                    if wanted == layout.LOG_WRITE:
                         clash = clash & ~silent
+                    for kind in (layout.LOG_READ, layout.LOG_ATOMIC):
+                        if kind != wanted:
+                            clash = clash | foreign[kind]
                     with f.when(clash, unlikely=True):
                         for place, value in (
                             (layout.FAULT_KIND, f.const(faults.LDS_RACE, "u32")),
@@ -163,16 +176,34 @@ def write_exact_race() -> Function:
                         f.store(f.load("u32", f.at(row, layout.LOG_INSTRUCTION)), f.at(context, layout.FAULT_INDEX))
                         f.store(address.to("u64"), f.at(context, layout.FAULT_ADDRESS))
                         f.ret(layout.FAULTED)
-                    if wanted != layout.LOG_READ:
-                        f.store_byte(own, f.at(owners if wanted == layout.LOG_WRITE else atomic_owners, address))
+                    owner = own
+                    if wanted == layout.LOG_READ:
+                        owner = select(foreign[wanted], f.const(layout.SEVERAL, "u32"), own)
+                    f.store_byte(owner, f.at(maps[wanted], address))
+    f.ret(0)
+    return f
+
+
+def write_fold() -> Function:
+    """Make room in the log of an interval: its accesses go into the maps of bytes. Returns 0 or a way to stop.
+
+    Accesses that are still outstanding keep their records, as those may reach into the next interval.
+    """
+    f = Function("rt_fold", [("ptr", "c")])
+    context = f.arguments[0]
+    race = call(f, "exact_race", [context])
+    with f.when(race.ne(0), unlikely=True):
+        f.ret(race)
+    call(f, "carry", [context, f.const(1, "u32")])
+    f.store(f.const(1, "u32"), f.at(context, layout.FOLDED))
     f.ret(0)
     return f
 
 
 def write_carry() -> Function:
-    """Start the next interval's log with the accesses that are still outstanding."""
-    f = Function("rt_carry", [("ptr", "c")])
-    context = f.arguments[0]
+    """Start the next log with the accesses still outstanding, marked as folded or as those of a new interval."""
+    f = Function("rt_carry", [("ptr", "c"), ("u32", "folded")])
+    context, folded = f.arguments
     log, other = f.load("ptr", f.at(context, layout.LOG)), f.load("ptr", f.at(context, layout.LOG_OTHER))
     waves = f.load("ptr", f.at(context, layout.WAVES))
     kept = f.variable(f.const(0, "u32"))
@@ -192,6 +223,7 @@ def write_carry() -> Function:
                     target = _log_row(f, other, kept.get())
                     for offset in range(0, layout.LOG_RECORD_BYTES, 64):
                         f.store(f.load("u32", f.at(source, offset), 16, 64), f.at(target, offset), align=64)
+                    f.store(folded, f.at(target, layout.LOG_FOLDED))
                     kept.set(kept.get() + 1)
     f.store(kept.get(), f.at(context, layout.LOG_COUNT))
     f.store(other, f.at(context, layout.LOG))
@@ -201,4 +233,4 @@ def write_carry() -> Function:
 
 
 def schedule_functions() -> list[Function]:
-    return [write_run_group(), write_find_race(), write_exact_race(), write_carry()]
+    return [write_run_group(), write_find_race(), write_exact_race(), write_fold(), write_carry()]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
@@ -28,6 +29,9 @@ from aot.emulator.runtime_schedule import schedule_functions
 
 _RUNTIME = "runtime"
 _MAGIC = b"rocke-aot handlers 1\n"
+#: Folders of other versions that are kept: a few checkouts or LLVMs in turn, not every edit of a table.
+KEPT_VERSIONS = 4
+_DYING = "old-"
 
 
 def handler_symbol(form: Form, keeps_denormals: bool) -> str:
@@ -100,6 +104,9 @@ class CodeCache:
             functions = [*core_functions(), *memory_functions(), *schedule_functions()]
             pack = names, self._emit(functions)
             _write_pack(path, *pack)
+            prune_versions(path.parent)
+        with contextlib.suppress(OSError):
+            os.utime(path.parent)
         self._load(*pack)
 
     def _from_packs(self, missing: dict[str, tuple[Form, bool]]) -> None:
@@ -114,7 +121,10 @@ class CodeCache:
     def _scan(self) -> None:
         """Read the index of every pack; another process may have added some."""
         self._packs = {}
-        for path in sorted(cache_folder().glob("h_*.pack")):
+        paths: list[Path] = []
+        with contextlib.suppress(OSError):
+            paths = sorted(cache_folder().glob("h_*.pack"))
+        for path in paths:
             with contextlib.suppress(OSError):
                 for symbol in _read_index(path):
                     self._packs.setdefault(symbol, path)
@@ -150,6 +160,26 @@ class CodeCache:
 def code_cache() -> CodeCache:
     """The one of this process."""
     return CodeCache()
+
+
+def prune_versions(current: Path) -> None:
+    """Remove the folders beside the current one except those used last.
+
+    A folder is renamed before its files go, so nobody sees half of it; whoever still runs that version finds no pack
+    and compiles anew.
+    """
+    with contextlib.suppress(OSError):
+        others = [(path.stat().st_mtime_ns, path) for path in current.parent.iterdir() if path != current]
+        versions = sorted(entry for entry in others if _is_version(entry[1]))
+        for _, path in versions[: max(0, len(versions) - KEPT_VERSIONS)]:
+            path.rename(path.with_name(f"{_DYING}{path.name}-{os.getpid()}"))
+        # Also what a process that was killed here has left.
+        for path in current.parent.glob(f"{_DYING}*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_version(path: Path) -> bool:
+    return path.is_dir() and len(path.name) == len(_key()) and not set(path.name) - set("0123456789abcdef")
 
 
 def _write_pack(path: Path, names: Sequence[str], code: bytes) -> None:

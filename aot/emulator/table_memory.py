@@ -161,7 +161,7 @@ for _suffix, _width in _WIDTHS.items():
         )
 for _suffix, _width in (("ubyte", 1), ("ushort", 2)):
     _add(MemorySpec(f"global_load_lds_{_suffix}", "global", "load_lds", _width, _suffix[0] + str(8 * _width)))
-for _name in ("buffer_wbl2", "buffer_inv", "buffer_wbinvl1", "buffer_wbinvl1_vol", "buffer_invl2"):
+for _name in ("buffer_wbl2", "buffer_inv"):
     _add(MemorySpec(_name, "buffer", "cache", 0, unit="cache"))
 
 # --- scalar ---

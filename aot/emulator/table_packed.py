@@ -42,7 +42,7 @@ add("v_pk_ashrrev_i16", "pki16 = pki16 pki16", lambda a, b: b >> (a & 15))
 add("v_pk_minimum3_f16", "pkf16 = pkf16 pkf16 pkf16", lambda a, b, c: n.minimum(n.minimum(a, b), c), targets=ONLY_950)
 add("v_pk_maximum3_f16", "pkf16 = pkf16 pkf16 pkf16", lambda a, b, c: n.maximum(n.maximum(a, b), c), targets=ONLY_950)
 
-add("v_fma_mix_f32 v_mad_mix_f32", "f32 = mix mix mix", fma)
+add("v_fma_mix_f32", "f32 = mix mix mix", fma)
 add("v_fma_mixlo_f16", "f16 = mix mix mix", lambda a, b, c: fma(a, b, c).to("f16"), info={"half": 0})
 add("v_fma_mixhi_f16", "f16 = mix mix mix", lambda a, b, c: fma(a, b, c).to("f16"), info={"half": 1})
 

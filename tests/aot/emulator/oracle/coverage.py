@@ -66,10 +66,6 @@ ELSEWHERE = {
         "v_permlane16_swap_b32 v_permlane32_swap_b32 v_accvgpr_read_b32 v_accvgpr_write_b32 v_accvgpr_mov_b32"
     ),
 }
-#: In the table, but without an encoding on either target, so that no program can reach them.
-NO_ENCODING = {
-    "v_fmac_f16", "v_madmk_f32", "v_madak_f32", "v_mad_mix_f32", "buffer_wbinvl1", "buffer_wbinvl1_vol", "buffer_invl2",
-}  # fmt: skip
 #: Hints without an effect to observe, and the trap, which is refused.
 WITHOUT_RESULT = {"ds_nop", "s_trap"}
 

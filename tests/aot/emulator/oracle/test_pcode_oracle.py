@@ -9,7 +9,6 @@ import pytest
 
 from tests.aot.emulator.oracle.coverage import (
     ELSEWHERE,
-    NO_ENCODING,
     OWN_STATEMENT,
     WITHOUT_RESULT,
     judged_by_pseudocode,
@@ -17,9 +16,8 @@ from tests.aot.emulator.oracle.coverage import (
     scalar_cases,
     vector_cases,
 )
-from tests.aot.emulator.oracle.engines import ARCHITECTURES, table_names
+from tests.aot.emulator.oracle.engines import table_names
 from tests.aot.emulator.oracle.judge import check_memory, check_scalar, check_vector
-from tests.aot.emulator.oracle.machine import accepted
 
 #: Cases per kernel: many, so that few kernels are assembled, and few enough to keep the kernels small.
 CHUNK = 100
@@ -42,18 +40,9 @@ def test_every_instruction_is_judged_by_something() -> None:
     elsewhere = {name for names in ELSEWHERE.values() for name in names.split()} | set(OWN_STATEMENT) | WITHOUT_RESULT
     assert judged.isdisjoint(elsewhere), judged & elsewhere
     matrix = {name for name in table_names() if name.startswith("v_mfma")}
-    assert table_names() - judged - elsewhere - matrix - NO_ENCODING == set()
+    assert table_names() - judged - elsewhere - matrix == set()
     assert elsewhere - table_names() == set()
     assert len(judged) > 800
-
-
-def test_what_has_no_encoding_is_refused_by_the_assembler() -> None:
-    """The names that are exempt because no program can hold them really have no encoding."""
-    forms = ["{}", "{} v1, v2", "{} v1, v2, v3", "{} v1, v2, v3, v4", "{} v1, v2, 0x3fc00000, v3"]
-    for arch in ARCHITECTURES:
-        for name in NO_ENCODING:
-            lines = [form.format(name + suffix) for form in forms for suffix in ("", "_e32", "_e64")]
-            assert not any(accepted(arch, lines)), name
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -134,6 +134,11 @@ def keep_in_agprs(b: Builder, value: Value) -> Value:
     return b.effect(value.type, f'call {value.type} asm "", "=a,0"({value})')
 
 
+def opaque(b: Builder, value: Value) -> Value:
+    """The same 32-bit lane value under a name that expressions in front of this point do not share; no instruction."""
+    return b.effect(value.type, f'call {value.type} asm "", "=v,0"({value})')
+
+
 def not_invariant(b: Builder, value: Value, registers: str = "s") -> Value:
     """The same value, but nothing that is computed from it is moved before this point; emits no instruction.
 

@@ -7,29 +7,25 @@ the lattice of its workgroup in a table; at stride 1 there is one lattice, which
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from aot.ir import module
 from aot.ir.barriers import lds_barrier
-from aot.ir.builder import Builder
 from aot.ir.control import if_else
-from aot.ir.flavor import flavor as flavor_named
 from aot.ir.intrinsics import (
     buffer_resource,
     is_one,
-    keep_in_agprs,
-    set_priority,
+    opaque,
     workgroup_id,
     workitem_id_x,
 )
 from aot.ir.lds import LdsPool, Segment
 from aot.ir.values import Value
-from aot.kernels import dgrad_budget, mainloop
+from aot.kernels import dgrad_budget
 from aot.kernels.chunks import ChunkMap
 from aot.kernels.dgrad_arguments import dgrad_arguments
 from aot.kernels.dgrad_atomics import PAIR, AddedOutput, add_lattice_direct, add_lattice_shuffled
+from aot.kernels.dgrad_budget import GradientBudget
 from aot.kernels.dgrad_output import (
     LatticeOutput,
     pixel_bytes,
@@ -41,20 +37,17 @@ from aot.kernels.dgrad_record import SubGemmRecord, folded_record, found_record,
 from aot.kernels.dgrad_streams import CountedTaps, GradientWalk, UniformTaps
 from aot.kernels.dgrad_weights import BatchedWeightLoader, WeightLoader, WeightStaging
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
-from aot.kernels.forward import CODEGEN_OPTIONS
-from aot.kernels.fragments import ELEM_BYTES, FragmentReader, Fragments
-from aot.kernels.k_outer_fragments import KOuterFragments
+from aot.kernels.fragments import ELEM_BYTES
+from aot.kernels.gemm import GemmKernel, UnsupportedError
 from aot.kernels.loaders import BatchedLoader, RegisterLoader, Staging, TileLoader
 from aot.kernels.magic import Divisor, magic_pair
-from aot.kernels.mainloop import Buffers, Loads, Multiply
+from aot.kernels.mainloop import Loads, Multiply
 from aot.kernels.place import Place
-from aot.kernels.results import Results, Shuffle
+from aot.kernels.results import Results
 from aot.kernels.row_table import ENTRY_BYTES, Entry, RowTable, own_rows
 from aot.kernels.rows import NOWHERE, ImageRow
 from aot.kernels.rowsets import TabledRows
 from aot.kernels.source import KernelSource
-from aot.kernels.tile import Tile
-from cache_schema.errors import RequestError
 from cache_schema.identity import FIELD_DEFAULT, Identity
 from grids import geometry
 from grids.targets import target
@@ -70,21 +63,12 @@ class Slice:
     tiles: Value
 
 
-def opaque(b: Builder, value: Value) -> Value:
-    """The same 32-bit lane value under a name that expressions in front of this point do not share."""
-    return b.effect(value.type, f'call {value.type} asm "", "=v,0"({value})')
-
-
 PIPELINES = ("mem", "compv3", "compv4")
 #: Fields that would change the code of other families; here they must be as they are by default.
 OPTIONS_WITHOUT_CODE = (
     "async_dma", "unroll_k", "chiplet_swizzle", "lds_layout", "lds_k_pad", "waves_per_eu", "acc_epilogue", "two_stage",
     "ws_replicas", "stream_k", "group_merge", "num_load_waves", "prefetch_addr", "is_3d", "is_pointwise", "knobs",
 )  # fmt: skip
-
-
-class UnsupportedError(RequestError):
-    """An identity that the backward-data builder has no code for."""
 
 
 def emit_dgrad(identity: Identity, flavor: str) -> KernelSource:
@@ -117,24 +101,18 @@ def is_folded(identity: Identity) -> bool:
     return identity.stride_h == identity.stride_w == identity.dilation_h == identity.dilation_w == 1
 
 
-class _Dgrad:
+class _Dgrad(GemmKernel):
     """The pieces of one kernel, from index maps to epilogue."""
 
+    budget: GradientBudget
+
     def __init__(self, identity: Identity, flavor: str) -> None:
-        self.identity, self.flavor = identity, flavor_named(flavor)
-        self.folded = is_folded(identity)
-        self.tile = tile = Tile.of(identity)
-        self.layout = geometry.lds_of_identity(identity)
-        self.arguments = dgrad_arguments()
-        self.b = Builder()
-        self.args: Mapping[str, Value] = module.KernelArguments(self.b, self.arguments)
+        super().__init__(identity, flavor, dgrad_arguments())
+        self.folded, tile = is_folded(identity), self.tile
         self.a_chunks = ChunkMap(tile.m, tile.k, tile.threads, identity.vector_size_a)
         b_width = geometry.clamped_width(rows=tile.k, cols=tile.n, threads=tile.threads, request=identity.vector_size_b)
         self.budget = dgrad_budget.plan(tile, self.a_chunks, b_width, transposed=not identity.lds_k_outer)
         self.b_chunks = self.budget.weights
-        self.store_width = geometry.store_vector(
-            tile_m=tile.m, tile_n=tile.n, threads=tile.threads, request=identity.vector_size_c
-        )
         self.output_table = self._output_table()
         self.pool = LdsPool(self._lds_bytes())
 
@@ -144,48 +122,29 @@ class _Dgrad:
         record = self._record()
         place = self._place(record)
         work = self._slice(record)
-        buffers = Buffers(
-            self.pool.segment(0, self.layout.a_bytes), self.pool.segment(self.layout.a_bytes, self.layout.b_bytes)
-        )
         phase = self._multiply(place)
         walk = self._walk(place, record, work)
         numbers, rows = self._own_rows(place, record)
-        if identity.pipeline == "compv4":
-            set_priority(b, 1)
 
         def loop(kind: type[Stream]) -> list[Value]:
             stream = kind(b, self.args, walk)
             entries = self._entries(place, stream, numbers, rows)
-            return self._pinned(self._loop(place, work, stream, entries, buffers, phase))
+            return self._pinned(self._loop(place, work, stream, entries, phase))
 
-        if identity.uniform_k_decode:
-            lean = is_one(b, self.args["uniform_taps"])
-            if identity.split_k > 1:
-                # A slice behind the end has no tap to begin with; the counted loop sums up nothing.
-                lean = b.both(lean, b.icmp("slt", work.first_k, record["gemm_k"]))
-            accumulators = if_else(b, lean, partial(loop, UniformTaps), partial(loop, CountedTaps))
-        else:
-            accumulators = loop(CountedTaps)
-        if identity.pipeline == "compv4":
-            set_priority(b, 0)
+        with self._priority():
+            if identity.uniform_k_decode:
+                lean = is_one(b, self.args["uniform_taps"])
+                if identity.split_k > 1:
+                    # A slice behind the end has no tap to begin with; the counted loop sums up nothing.
+                    lean = b.both(lean, b.icmp("slt", work.first_k, record["gemm_k"]))
+                accumulators = if_else(b, lean, partial(loop, UniformTaps), partial(loop, CountedTaps))
+            else:
+                accumulators = loop(CountedTaps)
         self._store(self._place_anew(place), record, self._pinned(accumulators))
-        return KernelSource(
-            ir=module.render(
-                b,
-                self.pool,
-                self.arguments,
-                threads=self.tile.threads,
-                workgroup_axes="xyz" if identity.split_k > 1 else "xy",
-                pointer_tags=dict.fromkeys(("A", "B", "sub_gemm_buf"), "readonly")
-                | ({"D": "writeonly"} if identity.split_k == 1 else {}),
-                # Without accumulation registers, matrix instructions take ordinary ones.
-                attributes={} if self.budget.accumulates_in_agprs else dict(self.flavor.no_agprs),
-            ),
-            arguments=self.arguments,
-            block_size=self.tile.threads,
-            lds_bytes=self.pool.size,
-            codegen_options=CODEGEN_OPTIONS,
-        )
+        read = dict.fromkeys(("A", "B", "sub_gemm_buf"), "readonly")
+        if identity.split_k > 1:
+            return self._rendered(read)
+        return self._rendered(read | {"D": "writeonly"}, "xy")
 
     # --- LDS ---------------------------------------------------------------------------------------------------------
 
@@ -247,18 +206,10 @@ class _Dgrad:
 
     def _multiply(self, place: Place) -> Multiply:
         """The matrix phase: results are transposed for the shuffled epilogue."""
-        b, tile, layout = self.b, self.tile, self.layout
-        plain = partial(FragmentReader.prepare, b, tile.atom, place.lane, tile_k=tile.k, swizzle=None)
-        weights: Fragments
-        if self.identity.lds_k_outer:
-            weights = KOuterFragments.prepare(
-                b, tile.atom, place.lane, first_col=place.wave_n, count=tile.fragments_n, row_elems=layout.b_row_elems
-            )
-        else:
-            weights = plain(first_row=place.wave_n, count=tile.fragments_n, row_elems=layout.b_row_elems)
+        weights = self._b_fragments(place, k_outer=self.identity.lds_k_outer)
         return Multiply(
-            tile=tile,
-            a=plain(first_row=place.wave_m, count=tile.fragments_m, row_elems=layout.a_row_elems),
+            tile=self.tile,
+            a=self._a_fragments(place),
             b=weights,
             transposed=self.identity.epilogue == "cshuffle" or self.identity.split_k > 1,
             hints=self.identity.pipeline in ("compv3", "compv4") and self.budget.hints,
@@ -350,7 +301,6 @@ class _Dgrad:
         work: Slice,
         stream: Stream,
         a_rows: list[Entry] | TabledRows,
-        buffers: Buffers,
         phase: Multiply,
     ) -> list[Value]:
         """The K loop of this pipeline."""
@@ -364,15 +314,7 @@ class _Dgrad:
             assert choices.a_batch is not None
             gradients = BatchedLoader(a_staging, a_rows, choices.a_batch)
         weights = BatchedWeightLoader(b_staging, choices.b_batch) if choices.b_batch else WeightLoader(b_staging)
-        prefetches = self.identity.pipeline != "mem" and choices.prefetches
-        schedule = mainloop.prefetched if prefetches else mainloop.single_buffer
-        return schedule(b, stream, work.tiles, Loads(gradients, weights), buffers, phase)
-
-    def _pinned(self, accumulators: list[Value]) -> list[Value]:
-        """The accumulators, kept where the matrix instructions want them."""
-        if not self.budget.accumulates_in_agprs:
-            return accumulators
-        return [keep_in_agprs(self.b, value) for value in accumulators]
+        return self._staged_loop(stream, work.tiles, Loads(gradients, weights), self._buffers(), phase)
 
     def _store(self, place: Place, record: SubGemmRecord, accumulators: list[Value]) -> None:
         """The epilogue of this identity; at stride 1 the rows of dX follow one another as in a forward output."""
@@ -380,20 +322,22 @@ class _Dgrad:
         if self.identity.split_k > 1:
             self._add(place, record, results)
             return
-        b, args, shuffled = self.b, self.args, self.identity.epilogue == "cshuffle"
+        b, args = self.b, self.args
+        shuffled = self.identity.epilogue == "cshuffle"
+        shuffle = self._shuffle(self._store_width, overlays=self.layout.c_offset == 0)
         resource = buffer_resource(b, self.flavor, args["D"], args["D_bytes"])
         group_bytes = b.mul(b.mul(place.group, args["p_cpg"]), ELEM_BYTES)
         if self.folded:
             names = {"p_K": args["p_C"], "p_kpg": args["p_cpg"]}
             output = Output(resource, place.first_m, place.first_n, group_bytes, names)
             if shuffled:
-                store_shuffled(b, results, self._shuffle(self.store_width), output)
+                store_shuffled(b, results, shuffle, output)
             else:
                 store_direct(b, results, output)
             return
         lattice = LatticeOutput(resource, record, place.first_m, place.first_n, group_bytes, args)
         if shuffled:
-            store_lattice_shuffled(b, results, self._shuffle(self.store_width), self.output_table, lattice)
+            store_lattice_shuffled(b, results, shuffle, self.output_table, lattice)
         else:
             assert self.output_table is not None
             store_lattice_direct(b, results, self.output_table, lattice)
@@ -411,9 +355,6 @@ class _Dgrad:
         if self.identity.epilogue == "default":
             add_lattice_direct(b, results, output)
         else:
-            add_lattice_shuffled(b, results, self._shuffle(max(self.store_width, PAIR)), output)
-
-    def _shuffle(self, vec: int) -> Shuffle:
-        """The staging tile of the shuffled epilogues."""
-        layout = self.layout
-        return Shuffle(vec, Segment(layout.c_offset, layout.c_bytes), overlays=layout.c_offset == 0)
+            add_lattice_shuffled(
+                b, results, self._shuffle(max(self._store_width, PAIR), overlays=self.layout.c_offset == 0), output
+            )

@@ -8,43 +8,30 @@ from __future__ import annotations
 
 from functools import partial
 
-from aot.ir import module
 from aot.ir.barriers import lds_barrier
-from aot.ir.builder import Builder
 from aot.ir.control import if_else, if_then
-from aot.ir.flavor import flavor as flavor_named
-from aot.ir.intrinsics import buffer_resource, is_one, keep_in_agprs, set_priority
+from aot.ir.intrinsics import buffer_resource, is_one
 from aot.ir.lds import LdsPool, Segment
 from aot.ir.values import Value
 from aot.kernels import budget, mainloop
 from aot.kernels.arguments import forward_arguments
+from aot.kernels.budget import Budget
 from aot.kernels.chunks import ChunkMap
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
-from aot.kernels.fragments import ELEM_BYTES, FragmentReader
+from aot.kernels.fragments import ELEM_BYTES
+from aot.kernels.gemm import GemmKernel
 from aot.kernels.loaders import BatchedLoader, DirectLoader, RegisterLoader, Staging
 from aot.kernels.mainloop import Buffers, Loads, Multiply
 from aot.kernels.place import Place
-from aot.kernels.results import Results, Shuffle
+from aot.kernels.results import Results
 from aot.kernels.row_table import ENTRY_BYTES, Entry, RowTable, own_row_numbers, own_rows
 from aot.kernels.rows import ImageRow, image_rows
 from aot.kernels.rowsets import DecodedRows, EvenRows, TabledRows
 from aot.kernels.source import KernelSource
 from aot.kernels.streams import GeneralStream, Stream, UniformStream, Walk
 from aot.kernels.swizzle import Swizzle, swizzle
-from aot.kernels.tile import Tile
 from cache_schema.identity import Identity
-from grids import geometry
 from grids.targets import target
-
-#: Loop strength reduction adds address registers to loops that need none. Breaking accumulator phis into scalars makes
-#: the register allocator copy them every round. The scalar passes in front of instruction selection find nothing to do
-#: in a K loop that was emitted without common subexpressions, and one of them (straight-line strength reduction) is
-#: quadratic: it takes up to two thirds of code generation.
-CODEGEN_OPTIONS = (
-    "-amdgpu-codegenprepare-break-large-phis=false",
-    "-amdgpu-scalar-ir-passes=false",
-    "-disable-lsr",
-)
 
 
 def emit_forward(identity: Identity, flavor: str) -> KernelSource:
@@ -52,14 +39,13 @@ def emit_forward(identity: Identity, flavor: str) -> KernelSource:
     return _Forward(identity, flavor).source()
 
 
-class _Forward:
+class _Forward(GemmKernel):
     """The pieces of one kernel, from index maps to epilogue."""
 
+    budget: Budget
+
     def __init__(self, identity: Identity, flavor: str) -> None:
-        self.identity, self.flavor = identity, flavor_named(flavor)
-        self.tile = Tile.of(identity)
-        self.layout = geometry.lds_of_identity(identity)
-        self.arguments = forward_arguments()
+        super().__init__(identity, flavor, forward_arguments())
         self.a_chunks, self.b_chunks = self._chunks()
         self.swizzle = self._swizzle()
         self.budget = budget.plan(
@@ -72,47 +58,28 @@ class _Forward:
         self.batched = self.budget.a_batch is not None
         self.tabled = self.batched and self._operand_bytes + self._table_bytes <= target(identity.arch).lds_bytes
         self.pool = LdsPool(self._lds_bytes())
-        self.b = Builder()
-        self.args = module.KernelArguments(self.b, self.arguments)
 
     def source(self) -> KernelSource:
         """Index maps, prologue, K loop, epilogue."""
-        b, args, identity = self.b, self.args, self.identity
-        place = Place.of(b, self.tile, identity.wave_size)
-        buffers = self._buffers()
+        b, args = self.b, self.args
+        place = Place.of(b, self.tile, self.identity.wave_size)
+        buffers = self._buffers(told_apart=self.identity.async_dma)
         phase = self._multiply(place)
         walk = self._walk(place)
         pixels, rows = self._own_rows(place)
         weights = self._weights(place, walk)
-        if identity.pipeline == "compv4":
-            set_priority(b, 1)
 
         def loop(kind: type[UniformStream] | type[GeneralStream]) -> list[Value]:
             stream = kind(b, args, walk)
             entries = self._entries(place, stream, pixels, rows)
             return self._pinned(self._loop(place, stream, entries, weights, buffers, phase))
 
-        accumulators = if_else(
-            b, is_one(b, args["uniform_taps"]), partial(loop, UniformStream), partial(loop, GeneralStream)
-        )
-        if identity.pipeline == "compv4":
-            set_priority(b, 0)
+        with self._priority():
+            accumulators = if_else(
+                b, is_one(b, args["uniform_taps"]), partial(loop, UniformStream), partial(loop, GeneralStream)
+            )
         self._store(place, self._pinned(accumulators))
-        return KernelSource(
-            ir=module.render(
-                b,
-                self.pool,
-                self.arguments,
-                threads=self.tile.threads,
-                pointer_tags={"A": "readonly", "B": "readonly", "D": "writeonly"},
-                # Without accumulation registers, matrix instructions take ordinary ones.
-                attributes={} if self.budget.accumulates_in_agprs else dict(self.flavor.no_agprs),
-            ),
-            arguments=self.arguments,
-            block_size=self.tile.threads,
-            lds_bytes=self.pool.size,
-            codegen_options=CODEGEN_OPTIONS,
-        )
+        return self._rendered({"A": "readonly", "B": "readonly", "D": "writeonly"})
 
     # --- shapes ------------------------------------------------------------------------------------------------------
 
@@ -148,28 +115,14 @@ class _Forward:
         """LDS of the kernel: a table that is read in the loop stands behind the operand tiles."""
         return max(self.layout.total_bytes, self._operand_bytes + self._table_bytes * self.tabled)
 
-    def _buffers(self) -> list[Buffers]:
-        """The operand tiles in LDS."""
-        layout = self.layout
-        pair = layout.a_bytes + layout.b_bytes
-        segments = []
-        for index in range(layout.buffers):
-            segments.append(self.pool.segment(index * pair, layout.a_bytes))
-            segments.append(self.pool.segment(index * pair + layout.a_bytes, layout.b_bytes))
-        if self.identity.async_dma:
-            segments = self.pool.disjoint(self.b, segments)
-        return [Buffers(a, b) for a, b in zip(segments[::2], segments[1::2], strict=True)]
-
     # --- index maps --------------------------------------------------------------------------------------------------
 
     def _multiply(self, place: Place) -> Multiply:
         """The matrix phase: results are transposed for the shuffled epilogue."""
-        tile, layout = self.tile, self.layout
-        prepare = partial(FragmentReader.prepare, self.b, tile.atom, place.lane, tile_k=tile.k, swizzle=self.swizzle)
         return Multiply(
-            tile=tile,
-            a=prepare(first_row=place.wave_m, count=tile.fragments_m, row_elems=layout.a_row_elems),
-            b=prepare(first_row=place.wave_n, count=tile.fragments_n, row_elems=layout.b_row_elems),
+            tile=self.tile,
+            a=self._a_fragments(place, swizzle=self.swizzle),
+            b=self._b_fragments(place, swizzle=self.swizzle),
             transposed=self.identity.epilogue == "cshuffle",
             hints=self.budget.hints,
             reads_ahead=self.identity.pipeline == "compv4",
@@ -284,22 +237,11 @@ class _Forward:
             else:
                 assert batch is not None
                 staged.append(BatchedLoader(staging, rows, batch))
-        loads = Loads(staged[0], staged[1])
-        prefetches = identity.pipeline != "mem" and self.budget.prefetches
-        if identity.unroll_k:
-            return mainloop.double_buffer(b, stream, tiles, loads, buffers, phase, store_late=prefetches)
-        schedule = mainloop.prefetched if prefetches else mainloop.single_buffer
-        return schedule(b, stream, tiles, loads, buffers[0], phase)
-
-    def _pinned(self, accumulators: list[Value]) -> list[Value]:
-        """The accumulators, kept where the matrix instructions want them."""
-        if not self.budget.accumulates_in_agprs:
-            return accumulators
-        return [keep_in_agprs(self.b, value) for value in accumulators]
+        return self._staged_loop(stream, tiles, Loads(staged[0], staged[1]), buffers, phase)
 
     def _store(self, place: Place, accumulators: list[Value]) -> None:
         """The epilogue of this identity."""
-        b, args, identity, layout = self.b, self.args, self.identity, self.layout
+        b, args, identity = self.b, self.args, self.identity
         output = Output(
             resource=buffer_resource(b, self.flavor, args["D"], args["D_bytes"]),
             first_row=place.first_m,
@@ -311,5 +253,5 @@ class _Forward:
         if identity.epilogue == "default":
             store_direct(b, results, output)
             return
-        staging = self.pool.segment(layout.c_offset, layout.c_bytes)
-        store_shuffled(b, results, Shuffle(identity.vector_size_c, staging, overlays=layout.c_offset == 0), output)
+        shuffle = self._shuffle(identity.vector_size_c, overlays=self.layout.c_offset == 0)
+        store_shuffled(b, results, shuffle, output)

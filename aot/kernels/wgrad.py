@@ -15,41 +15,30 @@ Slices are whole K tiles. A slice behind the last pixel runs one tile of zeros.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from aot.ir import module
 from aot.ir.atomics import add_f32
-from aot.ir.builder import Builder
-from aot.ir.flavor import flavor as flavor_named
-from aot.ir.intrinsics import buffer_resource, buffer_store, keep_in_agprs, set_priority, workgroup_id
-from aot.ir.lds import LdsPool, Segment
+from aot.ir.intrinsics import buffer_resource, buffer_store, workgroup_id
+from aot.ir.lds import LdsPool
 from aot.ir.types import I16, I64
 from aot.ir.values import Value
-from aot.kernels import mainloop, wgrad_budget
+from aot.kernels import wgrad_budget
 from aot.kernels.dgrad_weights import BatchedWeightLoader, WeightChunks, WeightLoader, WeightStaging
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
-from aot.kernels.forward import CODEGEN_OPTIONS
-from aot.kernels.fragments import ELEM_BYTES, FragmentReader, Fragments
-from aot.kernels.k_outer_fragments import KOuterFragments
+from aot.kernels.fragments import ELEM_BYTES
+from aot.kernels.gemm import GemmKernel, UnsupportedError
 from aot.kernels.loaders import TileLoader
 from aot.kernels.magic import Divisor
-from aot.kernels.mainloop import Buffers, Loads, Multiply
+from aot.kernels.mainloop import Loads, Multiply
 from aot.kernels.place import Place
-from aot.kernels.results import Results, Shuffle
+from aot.kernels.results import Results
 from aot.kernels.source import KernelSource
-from aot.kernels.tile import Tile
 from aot.kernels.wgrad_arguments import stream_k_arguments, wgrad_arguments
+from aot.kernels.wgrad_budget import WgradBudget
 from aot.kernels.wgrad_loaders import PixelLoader, SteppingPixelLoader
 from aot.kernels.wgrad_output import WORD_BYTES, PackedRows, Slab, add_shuffled, add_to_slab, store_diagonal
 from aot.kernels.wgrad_streams import PixelStream, PixelWalk, decoded_column
-from cache_schema.errors import RequestError
 from cache_schema.identity import Identity
-from grids import geometry
-
-
-class UnsupportedError(RequestError):
-    """An identity that the backward-weights builder has no code for."""
 
 
 def emit_wgrad(identity: Identity, flavor: str) -> KernelSource:
@@ -66,50 +55,30 @@ def emit_wgrad(identity: Identity, flavor: str) -> KernelSource:
     return WgradKernel(identity, flavor).source()
 
 
-class WgradKernel:
+class WgradKernel(GemmKernel):
     """The pieces of one kernel, from index maps to epilogue."""
 
+    budget: WgradBudget
+
     def __init__(self, identity: Identity, flavor: str) -> None:
-        self.identity, self.flavor = identity, flavor_named(flavor)
-        self.tile = Tile.of(identity)
-        self.layout = geometry.lds_of_identity(identity)
-        self.arguments = stream_k_arguments() if identity.stream_k else wgrad_arguments()
+        super().__init__(identity, flavor, stream_k_arguments() if identity.stream_k else wgrad_arguments())
         self.budget = wgrad_budget.plan(identity, self.tile)
         self.pool = LdsPool(self.layout.total_bytes)
-        self.b = Builder()
-        self.args: Mapping[str, Value] = module.KernelArguments(self.b, self.arguments)
 
     def source(self) -> KernelSource:
         """Index maps, prologue, K loop, epilogue."""
-        b, identity = self.b, self.identity
         place, part = self._place()
         first_tile, tiles = self._slice(part)
         phase = self._multiply(place)
-        if identity.pipeline == "compv4":
-            set_priority(b, 1)
-        accumulators = self._reduced(place, first_tile, tiles, phase)
-        if identity.pipeline == "compv4":
-            set_priority(b, 0)
+        with self._priority():
+            accumulators = self._reduced(place, first_tile, tiles, phase)
         self._store(place, part, self._pinned(accumulators))
-        return self._rendered()
+        return self._rendered(self._pointer_tags)
 
-    def _rendered(self) -> KernelSource:
-        """What has been built."""
-        return KernelSource(
-            ir=module.render(
-                self.b,
-                self.pool,
-                self.arguments,
-                threads=self.tile.threads,
-                pointer_tags={"A": "readonly", "B": "readonly"} | ({} if self.is_split else {"D": "writeonly"}),
-                # Without accumulation registers, matrix instructions take ordinary ones.
-                attributes={} if self.budget.accumulates_in_agprs else dict(self.flavor.no_agprs),
-            ),
-            arguments=self.arguments,
-            block_size=self.tile.threads,
-            lds_bytes=self.pool.size,
-            codegen_options=CODEGEN_OPTIONS,
-        )
+    @property
+    def _pointer_tags(self) -> dict[str, str]:
+        """What is done to each tensor; a result that workgroups share is read as well."""
+        return {"A": "readonly", "B": "readonly"} | ({} if self.is_split else {"D": "writeonly"})
 
     @property
     def is_split(self) -> bool:
@@ -143,18 +112,10 @@ class WgradKernel:
         """The matrix phase: results are transposed for the shuffled epilogue."""
         return Multiply(
             tile=self.tile,
-            a=self._fragments(place, place.wave_m, self.tile.fragments_m, self.layout.a_row_elems),
-            b=self._fragments(place, place.wave_n, self.tile.fragments_n, self.layout.b_row_elems),
+            a=self._a_fragments(place, k_outer=self.identity.lds_k_outer),
+            b=self._b_fragments(place, k_outer=self.identity.lds_k_outer),
             transposed=self.identity.epilogue == "cshuffle",
             hints=self.budget.hints and self.identity.pipeline in ("compv3", "compv4"),
-        )
-
-    def _fragments(self, place: Place, first: Value, count: int, row_elems: int) -> Fragments:
-        b, tile = self.b, self.tile
-        if self.identity.lds_k_outer:
-            return KOuterFragments.prepare(b, tile.atom, place.lane, first_col=first, count=count, row_elems=row_elems)
-        return FragmentReader.prepare(
-            b, tile.atom, place.lane, first_row=first, count=count, row_elems=row_elems, tile_k=tile.k, swizzle=None
         )
 
     def _loads(self, place: Place, first_tile: Value) -> tuple[PixelStream, Loads]:
@@ -197,41 +158,16 @@ class WgradKernel:
 
     # --- loop and epilogue -------------------------------------------------------------------------------------------
 
-    def _segments(self) -> list[Segment]:
-        """The operand tiles in LDS: A and B of every buffer."""
-        layout, segments = self.layout, []
-        for number in range(layout.buffers):
-            start = number * (layout.a_bytes + layout.b_bytes)
-            segments.append(self.pool.segment(start, layout.a_bytes))
-            segments.append(self.pool.segment(start + layout.a_bytes, layout.b_bytes))
-        return segments
-
     def _reduced(self, place: Place, first_tile: Value, tiles: Value, phase: Multiply) -> list[Value]:
         """The K loop of this pipeline over some tiles."""
-        b, identity = self.b, self.identity
         stream, loads = self._loads(place, first_tile)
-        segments = self._segments()
-        buffers = [Buffers(a, b) for a, b in zip(segments[::2], segments[1::2], strict=True)]
-        prefetches = identity.pipeline != "mem" and self.budget.prefetches
-        if identity.unroll_k:
-            return mainloop.double_buffer(b, stream, tiles, loads, buffers, phase, store_late=prefetches)
-        schedule = mainloop.prefetched if prefetches else mainloop.single_buffer
-        return schedule(b, stream, tiles, loads, buffers[0], phase)
-
-    def _pinned(self, accumulators: list[Value]) -> list[Value]:
-        """The accumulators, kept where the matrix instructions want them."""
-        if not self.budget.accumulates_in_agprs:
-            return accumulators
-        return [keep_in_agprs(self.b, value) for value in accumulators]
+        return self._staged_loop(stream, tiles, loads, self._buffers(), phase)
 
     def _store(self, place: Place, part: Value, accumulators: list[Value]) -> None:
         """The epilogue of this variant."""
-        b, args, identity, layout = self.b, self.args, self.identity, self.layout
+        b, args, identity = self.b, self.args, self.identity
         results = Results(self.tile, accumulators, place)
-        vec = geometry.store_vector(
-            tile_m=self.tile.m, tile_n=self.tile.n, threads=self.tile.threads, request=identity.vector_size_c
-        )
-        shuffle = Shuffle(vec, Segment(layout.c_offset, layout.c_bytes), overlays=False)
+        shuffle = self._shuffle(self._store_width, overlays=False)
         group_rows = b.mul(place.group, args["p_kpg"])
         if identity.group_merge > 1:
             self._store_merged(place, part, results)

@@ -11,12 +11,13 @@ from aot.ir.values import Value, constant
 from aot.kernels import mainloop
 from aot.kernels.chunks import ChunkMap
 from aot.kernels.fragments import ELEM_BYTES
+from aot.kernels.gemm import UnsupportedError
 from aot.kernels.loaders import DirectLoader
-from aot.kernels.mainloop import Buffers, Multiply
+from aot.kernels.mainloop import Multiply
 from aot.kernels.place import Place
 from aot.kernels.row_table import Entry
 from aot.kernels.source import KernelSource
-from aot.kernels.wgrad import UnsupportedError, WgradKernel
+from aot.kernels.wgrad import WgradKernel
 from aot.kernels.wgrad_budget import direct_chunks
 from aot.kernels.wgrad_streams import PixelStream, PixelWalk, decoded_column
 from cache_schema.identity import Identity
@@ -52,8 +53,7 @@ class _DirectWgrad(WgradKernel):
         )
         a_entries: list[Entry] = [(constant(number),) for number in range(a_chunks.passes)]
         loaders = self._loader(place, a_chunks, a_entries), self._loader(place, b_chunks, b_entries)
-        segments = self.pool.disjoint(b, self._segments())
-        buffers = [Buffers(a, b) for a, b in zip(segments[::2], segments[1::2], strict=True)]
+        buffers = self._buffers(told_apart=True)
         accumulators = mainloop.direct(b, PixelStream(b, args, walk), tiles, loaders, buffers, phase)
         if self.identity.pipeline == "compv4":
             set_priority(b, 1)

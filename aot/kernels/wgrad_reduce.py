@@ -13,10 +13,9 @@ from aot.ir.intrinsics import workgroup_id, workitem_id_x
 from aot.ir.lds import LdsPool
 from aot.ir.types import ELEMENTS, F32, I16, I64
 from aot.ir.values import Value
-from aot.kernels.forward import CODEGEN_OPTIONS
 from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.magic import Divisor
-from aot.kernels.source import KernelSource
+from aot.kernels.source import CODEGEN_OPTIONS, KernelSource
 from aot.kernels.wgrad_arguments import reduce_arguments
 from aot.kernels.wgrad_output import WORD_BYTES
 from cache_schema.identity import Identity

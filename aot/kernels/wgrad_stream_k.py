@@ -81,7 +81,7 @@ class _StreamK(WgradKernel):
             if_else(b, b.icmp("eq", here.tiles, self.args["k_tiles"]), result, part)
             following = b.add(at, here.tiles)
             loop.repeat_if(b.icmp("slt", following, here.end), [following], [])
-        return self._rendered()
+        return self._rendered(self._pointer_tags)
 
     def _begin_anew(self) -> Place:
         """Where the thread is, without its output tile; arguments are loaded from here on."""

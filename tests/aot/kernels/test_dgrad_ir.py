@@ -7,8 +7,8 @@ import re
 import pytest
 
 from aot.kernels import emit
-from aot.kernels.dgrad import UnsupportedError
 from aot.kernels.dgrad_arguments import dgrad_arguments
+from aot.kernels.gemm import UnsupportedError
 from cache_schema.identity import Identity
 from tests.aot.dgrad_kernels import dgrad
 

@@ -8,7 +8,7 @@ import pytest
 
 from aot.inspection.hot_loop import kernel_statistics
 from aot.kernels import emit
-from aot.kernels.wgrad import UnsupportedError
+from aot.kernels.gemm import UnsupportedError
 from aot.toolchain import disassemble, find_toolchain, read_code_object
 from grids.enumerate import fix_up_identity, reduce_identity
 from tests.aot.kernels.wgrad_machine import LAUNCHED, code_of, sample, wgrad

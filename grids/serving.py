@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from cache_schema.identity import REDUCE
-from cache_schema.problem import ConvProblem
+from cache_schema.problem import ELEM_BYTES, ConvProblem
 from cache_schema.table import IdentityTable, is_constant
 from grids import stream_k
-from grids.geometry import MAX_GRID, accumulators_per_lane, ceil_div, gemm_extents
+from grids.addressing import canonical, reaches
+from grids.geometry import MAX_GRID, accumulators_per_lane, block_threads, ceil_div, gemm_extents
 from grids.split_k import two_stage_workspace_bytes
 from grids.targets import target
-from grids.tilde import sub_gemms
+from grids.tilde import sub_gemm_count
 
 Mask = npt.NDArray[np.bool_]
 Column = npt.NDArray[Any]
@@ -191,7 +192,7 @@ def _atomic_pairs(rows: ServedRows) -> Mask:
 def _sub_gemms(rows: ServedRows) -> Mask:
     if not rows.when("dgrad"):
         return NOWHERE
-    needed, room = len(sub_gemms(rows.problem)), rows["max_sub_gemms"]
+    needed, room = sub_gemm_count(canonical(rows.problem)), rows["max_sub_gemms"]
     mask: Mask = (room < needed) & ((room != 0) | (needed > DEFAULT_SUB_GEMMS))
     return _both(mask, ~rows.direct)
 
@@ -234,6 +235,52 @@ def _grid(rows: ServedRows) -> Mask:
     tiles_m: Mask = rows["tile_m"] < ceil_div(gemm.m, MAX_GRID)
     tiles_n: Mask = rows["tile_n"] < ceil_div(gemm.n, MAX_GRID)
     return _both(~rows.direct, groups | tiles_m | tiles_n)
+
+
+def _addressing(rows: ServedRows) -> Mask:
+    """Where the kernel's 32-bit arithmetic does not hold the problem. Few come near, so extremes are judged first."""
+    problem, vocabulary = rows.problem, rows.table.vocab["dtype_d"]
+    names = ("tile_m", "tile_n", "tile_k", "warp_m", "warp_n")
+    # Kernels without a tile are judged as if they had one, and then left out.
+    *tiles, warp_m, warp_n = (np.maximum(rows[name].astype(np.int64), 1) for name in names)
+    tile_m, tile_n, tile_k = tiles
+    threads = block_threads(warp_m=warp_m, warp_n=warp_n, wave_size=int(rows["wave_size"].max()))
+    stored = np.array([ELEM_BYTES[dtype] for dtype in vocabulary], dtype=np.int64)
+    if not _may_exceed(problem, tiles, int(threads.max()), int(stored.max())):
+        return NOWHERE
+    mask = NOWHERE
+    for reach in reaches(
+        problem,
+        tile_m=tile_m,
+        tile_n=tile_n,
+        tile_k=tile_k,
+        threads=threads,
+        two_stage=rows["two_stage"].astype(np.int64),
+        stream_k=rows["stream_k"].astype(np.int64),
+        store_bytes=stored[rows["dtype_d"]],
+    ):
+        mask = mask | reach.exceeds
+    return _both(~rows.direct, mask)
+
+
+def _may_exceed(problem: ConvProblem, tiles: list[Column], threads: int, store_bytes: int) -> bool:
+    """Whether any kernel with tiles between the smallest and the largest of these may not hold the problem."""
+    for smallest in (True, False):
+        tile_m, tile_n, tile_k = (int(column.min() if smallest else column.max()) for column in tiles)
+        for two_stage in (0, 1):
+            found = reaches(
+                problem,
+                tile_m=tile_m,
+                tile_n=tile_n,
+                tile_k=tile_k,
+                threads=threads,
+                two_stage=two_stage,
+                stream_k=1,
+                store_bytes=store_bytes,
+            )
+            if any(reach.exceeds for reach in found):
+                return True
+    return False
 
 
 def _grouped(rows: ServedRows) -> Mask:
@@ -287,6 +334,7 @@ _FAILS: dict[str, Callable[[ServedRows], Mask]] = {
     "S_split_degree": _split_degree,
     "S_workspace": _workspace,
     "S_grid": _grid,
+    "S_addressing": _addressing,
 }
 #: Serving reason codes; a verdict is a position in this tuple, and position 0 means that the kernel serves.
 SERVING_REASONS: tuple[str, ...] = ("", *_FAILS)

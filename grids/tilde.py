@@ -50,8 +50,7 @@ class SubGemm:
 
 def sub_gemms(problem: ConvProblem) -> tuple[SubGemm, ...]:
     """The sub-GEMMs of dX in record order: lattices of h outside, of w inside; empty ones are left out."""
-    rows = _axis_slices(problem.h, problem.ho, problem.y, problem.stride_h, problem.pad_h, problem.dilation_h)
-    cols = _axis_slices(problem.w, problem.wo, problem.x, problem.stride_w, problem.pad_w, problem.dilation_w)
+    rows, cols = (_axis_slices(*axis) for axis in _axes(problem))
     return tuple(
         SubGemm(
             h=h,
@@ -65,14 +64,28 @@ def sub_gemms(problem: ConvProblem) -> tuple[SubGemm, ...]:
     )
 
 
+def sub_gemm_count(problem: ConvProblem) -> int:
+    """How many `sub_gemms` gives, without making them: a long stride has as many as it has taps."""
+    count = 1
+    for axis in _axes(problem):
+        (begin, end), (_, _, taps, stride, _, dilation) = _range(*axis), axis
+        count *= min(_lattices(stride, dilation), taps) if end > begin else 0
+    return count
+
+
+def most_rows(problem: ConvProblem) -> int:
+    """Rows of the longest sub-GEMM: all cover the same range of their lattices."""
+    (begin_h, end_h), (begin_w, end_w) = (_range(*axis) for axis in _axes(problem))
+    return problem.n * max(0, end_h - begin_h) * max(0, end_w - begin_w)
+
+
 def must_zero_dx(problem: ConvProblem) -> bool:
     """Whether dX has pixels that no sub-GEMM writes, so that a launch plan must zero it first.
 
     Never at stride 1, nor at dilation 1 with a filter no smaller than the stride. Sub-GEMMs are disjoint, so counting
     the rows and columns that they write is enough.
     """
-    rows = _axis_slices(problem.h, problem.ho, problem.y, problem.stride_h, problem.pad_h, problem.dilation_h)
-    cols = _axis_slices(problem.w, problem.wo, problem.x, problem.stride_w, problem.pad_w, problem.dilation_w)
+    rows, cols = (_axis_slices(*axis) for axis in _axes(problem))
     written = [sum(_inside(part, extent) for part in parts) for parts, extent in ((rows, problem.h), (cols, problem.w))]
     return written != [problem.h, problem.w]
 
@@ -85,11 +98,8 @@ def _inside(part: AxisSlice, extent: int) -> int:
 
 
 def _axis_slices(size: int, out: int, filter_: int, stride: int, pad: int, dilation: int) -> tuple[AxisSlice, ...]:
-    common = gcd(stride, dilation)
-    lattices = stride // common
-    extent = out + (ceil_div(dilation * (filter_ - 1), stride) if filter_ > 1 else 0)
-    begin = max(0, pad - dilation * (lattices - 1)) // stride
-    end = min(extent, ceil_div(pad + size - 1, stride) + 1)
+    axis = size, out, filter_, stride, pad, dilation
+    (begin, end), lattices = _range(*axis), _lattices(stride, dilation)
     return tuple(
         AxisSlice(
             step=lattices,
@@ -97,10 +107,29 @@ def _axis_slices(size: int, out: int, filter_: int, stride: int, pad: int, dilat
             taps=ceil_div(filter_ - offset, lattices),
             begin=begin,
             size=end - begin,
-            dy_step=-(dilation // common),
+            dy_step=-(dilation // gcd(stride, dilation)),
             stride=stride,
             origin=dilation * offset + stride * begin - pad,
         )
-        for offset in range(lattices)
-        if filter_ > offset and end > begin
+        for offset in range(min(lattices, filter_))
+        if end > begin
     )
+
+
+def _axes(problem: ConvProblem) -> tuple[tuple[int, int, int, int, int, int], ...]:
+    p = problem
+    return (
+        (p.h, p.ho, p.y, p.stride_h, p.pad_h, p.dilation_h),
+        (p.w, p.wo, p.x, p.stride_w, p.pad_w, p.dilation_w),
+    )
+
+
+def _lattices(stride: int, dilation: int) -> int:
+    return stride // gcd(stride, dilation)
+
+
+def _range(size: int, out: int, filter_: int, stride: int, pad: int, dilation: int) -> tuple[int, int]:
+    """Rows that every lattice covers: the first, and the one behind the last."""
+    lattices = _lattices(stride, dilation)
+    extent = out + (ceil_div(dilation * (filter_ - 1), stride) if filter_ > 1 else 0)
+    return max(0, pad - dilation * (lattices - 1)) // stride, min(extent, ceil_div(pad + size - 1, stride) + 1)

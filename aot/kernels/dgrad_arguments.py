@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from functools import cache
 
-from aot.kernels.dgrad_table import MAX_RECORDS, Record, canonical, records_of, total_tiles
-from aot.kernels.magic import DIVIDEND_LIMIT, magic_pair
+from aot.kernels.dgrad_table import Record, records_of
+from aot.kernels.limits import check_limits
+from aot.kernels.magic import magic_pair
 from cache_schema.arguments import Argument, ArgumentList
-from cache_schema.errors import ProblemError
 from cache_schema.identity import Identity
 from cache_schema.problem import ELEM_BYTES, TENSOR_BYTES_LIMIT, ConvProblem
+from grids.addressing import canonical
 from grids.geometry import ceil_div
 
 _DGRAD = (
@@ -30,14 +31,6 @@ _DGRAD = (
 )
 #: The uniform loop keeps one validity bit per tap; the tap behind the last one needs a bit too.
 UNIFORM_TAP_LIMIT = 31
-#: Coordinates of pixels and dilated taps, so that sums of two stay below 2^31 with room for the mark of an invalid row.
-COORDINATE_LIMIT = 2**28
-#: Row and column offsets of dX are added before the hardware compares: what marks a column lies behind every tensor.
-OUTPUT_BYTES_LIMIT = 0x7FFFFFF0
-#: Rows of an output tile are addressed by 32-bit byte offsets.
-OUTPUT_ROW_BYTES_LIMIT = 2**23
-#: Work items along x of a launch are 32 bits.
-LAUNCH_LIMIT = 2**32
 
 
 @cache
@@ -52,8 +45,8 @@ def dgrad_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
     Raises `ProblemError` for extents beyond what 32-bit coordinates and the table hold.
     """
     p, elem = canonical(problem), ELEM_BYTES[identity.dtype_a]
+    check_limits(identity, p)
     found = records_of(identity, p)
-    _check_limits(identity, p, found)
     n_tiles = ceil_div(p.cpg, identity.tile_n)
     n_mult, n_shift = magic_pair(n_tiles)
     return {
@@ -81,27 +74,3 @@ def _has_uniform_taps(identity: Identity, p: ConvProblem, found: list[Record]) -
         if taps_h * taps_w > UNIFORM_TAP_LIMIT or p.y_bytes + origin > TENSOR_BYTES_LIMIT - 1:
             return False
     return True
-
-
-def _check_limits(identity: Identity, p: ConvProblem, found: list[Record]) -> None:
-    if len(found) > MAX_RECORDS:
-        raise ProblemError("stride_h", f"{len(found)} sub-GEMMs; the table of a kernel holds {MAX_RECORDS}")
-    reach = {
-        "h": p.h + 2 * p.pad_h, "w": p.w + 2 * p.pad_w,
-        "dilation_h": (p.y + 2 * identity.tile_k) * p.dilation_h,
-        "dilation_w": (p.x + 2 * identity.tile_k) * p.dilation_w,
-        "stride_h": 2 * p.stride_h, "stride_w": 2 * p.stride_w,
-    }  # fmt: skip
-    for name, extent in reach.items():
-        if extent >= COORDINATE_LIMIT:
-            raise ProblemError(name, f"coordinates reach {extent}; kernels hold less than {COORDINATE_LIMIT}")
-    if p.x_bytes > OUTPUT_BYTES_LIMIT:
-        raise ProblemError("tensor dx", f"{p.x_bytes} bytes; backward-data kernels write at most {OUTPUT_BYTES_LIMIT}")
-    if p.c * ELEM_BYTES[p.dtype] > OUTPUT_ROW_BYTES_LIMIT:
-        raise ProblemError("c", f"{p.c} input channels make rows longer than {OUTPUT_ROW_BYTES_LIMIT} bytes")
-    rows = max((record["gemm_m"] for record in found), default=0) + identity.tile_m
-    if rows > DIVIDEND_LIMIT:
-        raise ProblemError("n", f"a sub-GEMM of {rows} rows; kernels count to {DIVIDEND_LIMIT}")
-    threads = identity.warp_m * identity.warp_n * identity.wave_size
-    if found and total_tiles(found) * threads >= LAUNCH_LIMIT:
-        raise ProblemError("n", f"{total_tiles(found)} workgroups of {threads} work items exceed a launch")

@@ -16,15 +16,15 @@ from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_store
 from aot.ir.lds import Segment
 from aot.ir.types import I16, I32, vector
 from aot.ir.values import Value, constant
-from aot.kernels.dgrad_arguments import OUTPUT_BYTES_LIMIT
 from aot.kernels.dgrad_record import SubGemmRecord
 from aot.kernels.fragments import ELEM_BYTES, RUN, result_row
 from aot.kernels.results import Results, Shuffle
 from aot.kernels.row_table import own_rows
 from aot.kernels.tile import Tile
+from grids.addressing import DX_BYTES_LIMIT
 
 #: Of a column without a channel. Added to any row it lies behind every tensor, and wraps with none.
-NO_COLUMN = OUTPUT_BYTES_LIMIT
+NO_COLUMN = DX_BYTES_LIMIT
 ROW_BYTES = 4
 
 

@@ -10,8 +10,9 @@ from aot.ir.flavor import Flavor
 from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_load, buffer_resource, workgroup_id
 from aot.ir.types import I32, I64, Type, vector
 from aot.ir.values import Value, constant
-from aot.kernels.dgrad_table import MAGIC_WORDS, MAX_RECORDS, RECORD_FIELDS, RECORD_WORDS
+from aot.kernels.dgrad_table import MAGIC_WORDS, RECORD_FIELDS, RECORD_WORDS
 from aot.kernels.magic import Divisor
+from grids.addressing import MAX_SUB_GEMMS
 
 Args = Mapping[str, Value]
 
@@ -78,7 +79,7 @@ def _search(b: Builder, flavor: Flavor, args: Args, lane: Value) -> Value:
 
     Every lane looks at one record; the first ones of a wave answer yes, and their count is the answer.
     """
-    assert MAX_RECORDS == 64  # lanes of a wave
+    assert MAX_SUB_GEMMS == 64  # lanes of a wave
     count = args["num_sub_gemms"]
     table_bytes = b.mul(count, RECORD_WORDS * WORD_BYTES, "nuw nsw")
     table = buffer_resource(b, flavor, args["sub_gemm_buf"], table_bytes)

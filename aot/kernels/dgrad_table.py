@@ -12,11 +12,11 @@ own pair. With a single record the magic words are 22 to 29, where the stride-1 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from aot.kernels.magic import magic_pair
 from cache_schema.identity import Identity
 from cache_schema.problem import ConvProblem
+from grids.addressing import canonical
 from grids.geometry import ceil_div
 from grids.tilde import SubGemm, sub_gemms
 
@@ -30,19 +30,8 @@ RECORD_FIELDS = (
 DIVISOR_FIELDS = ("x_dot_slice", "w_tilde_slice", "h_tilde_slice")
 RECORD_WORDS = len(RECORD_FIELDS)
 MAGIC_WORDS = 2 * (1 + len(DIVISOR_FIELDS))
-#: The search compares one record per lane.
-MAX_RECORDS = 64
 
 Record = Mapping[str, int]
-
-
-def canonical(problem: ConvProblem) -> ConvProblem:
-    """The same convolution with dilation 1 along axes of a single tap, where the distance of taps means nothing."""
-    return replace(
-        problem,
-        dilation_h=problem.dilation_h if problem.y > 1 else 1,
-        dilation_w=problem.dilation_w if problem.x > 1 else 1,
-    )
 
 
 def records(problem: ConvProblem, *, tile_m: int, tile_n: int, tile_k: int, split_k: int = 1) -> list[Record]:

@@ -12,9 +12,6 @@ from dataclasses import dataclass
 from aot.ir.builder import Builder
 from aot.ir.values import Value
 
-#: Dividends must be smaller.
-DIVIDEND_LIMIT = 2**31
-
 
 def magic_pair(divisor: int) -> tuple[int, int]:
     """(mult, shift) of a divisor >= 1; mult is an unsigned 32-bit number."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from aot.kernels.dgrad_arguments import dgrad_values
+from aot.kernels.limits import check_limits
 from aot.kernels.magic import magic_pair
 from aot.kernels.wgrad_arguments import wgrad_values
-from cache_schema.errors import ProblemError
 from cache_schema.identity import Identity
 from cache_schema.problem import ELEM_BYTES, TENSOR_BYTES_LIMIT, ConvProblem
 from grids import geometry
+from grids.addressing import canonical
 
 #: The uniform loop keeps one validity bit per tap; the tap behind the last one needs a bit too.
 UNIFORM_TAP_LIMIT = 31
-#: Coordinates of pixels and dilated taps, so that sums of two stay below 2^31 with room for the mark of an invalid row.
-COORDINATE_LIMIT = 2**28
-#: Rows of an output tile are addressed by 32-bit byte offsets.
-OUTPUT_ROW_BYTES_LIMIT = 2**23
 
 _WORD = 2**32
 
@@ -30,11 +27,12 @@ def forward_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
 
     Raises `ProblemError` for extents beyond what 32-bit coordinates hold; serving rules keep such problems away.
     """
-    p, tile_k, elem = problem, identity.tile_k, ELEM_BYTES[identity.dtype_a]
+    check_limits(identity, problem)
+    p, tile_k, elem = canonical(problem), identity.tile_k, ELEM_BYTES[identity.dtype_a]
     gemm = geometry.gemm_extents(p)
-    # The distance of taps is of no consequence along an axis that has one tap.
-    dil_h, dil_w = (p.dilation_h if p.y > 1 else 1), (p.dilation_w if p.x > 1 else 1)
-    _check_limits(p, dil_h, dil_w, tile_k)
+    dil_h, dil_w = p.dilation_h, p.dilation_w
+    # The distance of windows is of no consequence along an axis that has one.
+    stride_h, stride_w = (p.stride_h if p.ho > 1 else 1), (p.stride_w if p.wo > 1 else 1)
     pixel, row = p.c * elem, p.w * p.c * elem
     tap, tap_row = dil_w * pixel, dil_h * row
     origin = p.pad_h * row + p.pad_w * pixel
@@ -47,10 +45,10 @@ def forward_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
     values = {
         "A_bytes": p.x_bytes, "B_bytes": p.w_bytes, "D_bytes": p.y_bytes,
         "p_M": gemm.m, "p_K_gemm": gemm.k, "p_cpg": p.cpg, "p_kpg": p.kpg, "p_K": p.k,
-        "p_Hi": p.h, "p_Wi": p.w, "p_Ho": p.ho, "p_Wo": p.wo, "p_sH": p.stride_h, "p_sW": p.stride_w,
+        "p_Hi": p.h, "p_Wi": p.w, "p_Ho": p.ho, "p_Wo": p.wo, "p_sH": stride_h, "p_sW": stride_w,
         "p_pH": p.pad_h, "p_pW": p.pad_w, "p_Y": p.y, "p_X": p.x, "p_dH": dil_h, "p_dW": dil_w,
-        "a_n_bytes": p.h * row % _WORD, "a_ho_bytes": p.stride_h * row % _WORD,
-        "a_wo_bytes": p.stride_w * pixel % _WORD, "a_y_bytes": tap_row % _WORD, "a_x_bytes": tap % _WORD,
+        "a_n_bytes": p.h * row % _WORD, "a_ho_bytes": stride_h * row % _WORD,
+        "a_wo_bytes": stride_w * pixel % _WORD, "a_y_bytes": tap_row % _WORD, "a_x_bytes": tap % _WORD,
         "a_origin_bytes": origin % _WORD,
         "k_tiles": geometry.ceil_div(gemm.k, tile_k), "uniform_taps": int(uniform),
         "u_tap_step_bytes": tap_step % _WORD, "u_row_step_bytes": row_step % _WORD,
@@ -64,19 +62,6 @@ def forward_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
     for name, divisor in (("m_Ho", p.ho), ("m_Wo", p.wo), ("k_X", p.x), ("k_cpg", p.cpg)):
         values[f"{name}_mult"], values[f"{name}_shift"] = magic_pair(divisor)
     return values
-
-
-def _check_limits(p: ConvProblem, dil_h: int, dil_w: int, tile_k: int) -> None:
-    """Extents that the 32-bit coordinates of the general loop can hold, one tile past the end included."""
-    reach = {
-        "h": p.h + 2 * p.pad_h, "w": p.w + 2 * p.pad_w,
-        "dilation_h": (p.y + 2 * tile_k) * dil_h, "dilation_w": (p.x + 2 * tile_k) * dil_w,
-    }  # fmt: skip
-    for name, extent in reach.items():
-        if extent >= COORDINATE_LIMIT:
-            raise ProblemError(name, f"coordinates reach {extent}; kernels hold less than {COORDINATE_LIMIT}")
-    if p.k * ELEM_BYTES[p.dtype] > OUTPUT_ROW_BYTES_LIMIT:
-        raise ProblemError("k", f"{p.k} output channels make rows longer than {OUTPUT_ROW_BYTES_LIMIT} bytes")
 
 
 _VALUES = {"fwd": forward_values, "dgrad": dgrad_values, "wgrad": wgrad_values}

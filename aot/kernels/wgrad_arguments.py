@@ -5,15 +5,15 @@ Names follow those of the forward kernels: A is dY, B the input X, D what the ke
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
-from aot.kernels.magic import DIVIDEND_LIMIT, magic_pair
+from aot.kernels.limits import check_limits
+from aot.kernels.magic import magic_pair
 from aot.kernels.wgrad_budget import load_chunks
 from cache_schema.arguments import Argument, ArgumentList
-from cache_schema.errors import ProblemError
 from cache_schema.identity import Identity
 from cache_schema.problem import ELEM_BYTES, ConvProblem
+from grids.addressing import canonical
 from grids.geometry import ceil_div, gemm_extents
 
 _WGRAD = (
@@ -50,13 +50,6 @@ _FIX_UP = (
 )
 _REDUCE = (("ptr", "ws dw"), ("u32", "p_elements p_slab"), ("u32", "slab_mult slab_shift"))
 
-#: Coordinates of pixels and dilated taps, so that sums of two stay below 2^31 with room for the mark of an invalid row.
-COORDINATE_LIMIT = 2**28
-#: A pixel of dY, as tile rows are addressed by 32-bit byte offsets.
-PIXEL_BYTES_LIMIT = 2**22
-#: What a kernel addresses in dW or in one slab of the workspace, one tile beyond its end included.
-OUTPUT_BYTES_LIMIT = 2**31
-
 _WORD = 2**32
 
 
@@ -85,15 +78,6 @@ def reduce_arguments() -> ArgumentList:
     return ArgumentList(tuple(Argument(name, kind) for kind, names in _REDUCE for name in names.split()))
 
 
-def canonical(problem: ConvProblem) -> ConvProblem:
-    """The same convolution without distances of no consequence: taps of one, and strides of one output."""
-    return replace(
-        problem,
-        dilation_h=problem.dilation_h if problem.y > 1 else 1,
-        dilation_w=problem.dilation_w if problem.x > 1 else 1,
-    )
-
-
 def wgrad_values(identity: Identity, problem: ConvProblem, degree: int = 1) -> dict[str, int]:
     """Every argument of `wgrad_arguments` except the pointers; `degree` is the number of slices of the reduction.
 
@@ -103,7 +87,7 @@ def wgrad_values(identity: Identity, problem: ConvProblem, degree: int = 1) -> d
     p, elem, merge, tile_k = canonical(problem), ELEM_BYTES[identity.dtype_a], identity.group_merge, identity.tile_k
     gemm = gemm_extents(p)
     stride_h, stride_w = (p.stride_h if p.ho > 1 else 1), (p.stride_w if p.wo > 1 else 1)
-    _check_limits(identity, p)
+    check_limits(identity, p)
     cpg, tiles = p.cpg * merge, ceil_div(gemm.k, tile_k)
     pixel, row = p.c * elem, p.w * p.c * elem
     image, tap, tap_row = p.h * row, p.dilation_w * pixel, p.dilation_h * row
@@ -152,8 +136,6 @@ def stream_k_values(identity: Identity, problem: ConvProblem, share: int) -> dic
     gemm = gemm_extents(problem)
     tiles_m, tiles_n = ceil_div(gemm.m, identity.tile_m), ceil_div(gemm.n, identity.tile_n)
     iterations = problem.groups * tiles_m * tiles_n * values["k_tiles"]
-    if iterations + share >= DIVIDEND_LIMIT:
-        raise ProblemError("n", f"{iterations} K tiles in all; stream-K kernels count to {DIVIDEND_LIMIT}")
     values |= {"sk_iterations": iterations, "sk_share": share, "sk_tiles_m": tiles_m, "sk_tiles_n": tiles_n}
     for name, divisor in (("k_tiles", values["k_tiles"]), ("tiles_m", tiles_m), ("tiles_n", tiles_n)):
         values[f"sk_{name}_mult"], values[f"sk_{name}_shift"] = magic_pair(divisor)
@@ -172,26 +154,3 @@ def fix_up_values(identity: Identity, problem: ConvProblem, share: int) -> dict[
     for name, divisor in (("m", gemm.m), ("n", gemm.n), ("share", share)):
         values[f"{name}_mult"], values[f"{name}_shift"] = magic_pair(divisor)
     return values
-
-
-def _check_limits(identity: Identity, p: ConvProblem) -> None:
-    """Extents that 32-bit coordinates and offsets hold, one tile past the end included."""
-    reach = {
-        "h": p.h + 2 * p.pad_h, "w": p.w + 2 * p.pad_w,
-        "dilation_h": (p.y + 2 * identity.tile_n) * p.dilation_h,
-        "dilation_w": (p.x + 2 * identity.tile_n) * p.dilation_w,
-    }  # fmt: skip
-    for name, extent in reach.items():
-        if extent >= COORDINATE_LIMIT:
-            raise ProblemError(name, f"coordinates reach {extent}; kernels hold less than {COORDINATE_LIMIT}")
-    if p.k * ELEM_BYTES[p.dtype] > PIXEL_BYTES_LIMIT:
-        raise ProblemError("k", f"{p.k} output channels make pixels longer than {PIXEL_BYTES_LIMIT} bytes")
-    gemm = gemm_extents(p)
-    if gemm.k + 2 * identity.tile_k >= DIVIDEND_LIMIT:
-        raise ProblemError("n", f"a reduction of {gemm.k} pixels; kernels count to {DIVIDEND_LIMIT}")
-    if identity.two_stage:
-        written = 4 * (gemm.m + identity.tile_m) * gemm.n
-    else:
-        written = p.w_bytes + ELEM_BYTES[identity.dtype_d] * identity.tile_m * gemm.n
-    if written > OUTPUT_BYTES_LIMIT:
-        raise ProblemError("tensor dw", f"a tile at its end reaches {written} bytes; kernels write below 2^31")

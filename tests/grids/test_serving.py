@@ -15,6 +15,7 @@ from cache_schema.problem import ConvProblem
 from cache_schema.table import IdentityTable, concat
 from grids.catalogue import buildable
 from grids.serving import SERVING_REASONS, serves
+from grids.tilde import sub_gemms
 from tests.grids.problems import random_problem
 
 
@@ -25,7 +26,7 @@ def sub_gemm_count(p: ConvProblem) -> int:
         lattices = stride // np.gcd(stride, dilation)
         extent = out + (ceil(dilation * (taps - 1) / stride) if taps > 1 else 0)
         rows = min(extent, ceil((pad + size - 1) / stride) + 1) - max(0, pad - dilation * (lattices - 1)) // stride
-        return sum(ceil((taps - offset) / lattices) > 0 and rows > 0 for offset in range(lattices))
+        return sum(ceil((taps - offset) / lattices) > 0 and rows > 0 for offset in range(min(lattices, taps)))
 
     return axis(p.y, p.stride_h, p.dilation_h, p.pad_h, p.h, p.ho) * axis(
         p.x, p.stride_w, p.dilation_w, p.pad_w, p.w, p.wo
@@ -42,6 +43,37 @@ def workspace_bytes(i: Identity, dw_f32_bytes: int) -> int:
     per_simd = min(4, 512 // (i.tile_m * i.tile_n // (64 * waves) + 96))
     workgroups = max(1, per_simd * 4 // waves) * {"gfx950": 256, "gfx942": 304}[i.arch]
     return workgroups * 2 * i.tile_m * i.tile_n * 4
+
+
+def fits_32_bits(i: Identity, p: ConvProblem) -> bool:
+    """Coordinates below 2^28 one tile past the filter, rows and tensors of the sizes that offsets hold, counts too."""
+    past = 2 * max(i.tile_n if p.direction == "wgrad" else i.tile_k, 1)
+    coordinates = [p.h + 2 * p.pad_h, p.w + 2 * p.pad_w]
+    coordinates += [
+        (taps + past) * (step if taps > 1 else 1) for taps, step in ((p.y, p.dilation_h), (p.x, p.dilation_w))
+    ]
+    if p.direction == "fwd":
+        return max(coordinates) < 2**28 and 2 * p.k <= 2**23
+    tile_m, tile_n = max(i.tile_m, 1), max(i.tile_n, 1)
+    if p.direction == "dgrad":
+        parts = sub_gemms(p)
+        rows = max((part.gemm_m for part in parts), default=0)
+        tiles = sum(ceil(part.gemm_m / tile_m) * ceil(p.cpg / tile_n) for part in parts)
+        return (
+            max(*coordinates, 2 * p.stride_h, 2 * p.stride_w) < 2**28
+            and (2 * p.c <= 2**23 and p.x_bytes <= 0x7FFFFFF0)
+            and rows + tile_m <= 2**31
+            and (len(parts) <= 64 and tiles * max(i.warp_m, 1) * max(i.warp_n, 1) * 64 < 2**32)
+        )
+    columns, pixels = p.y * p.x * p.cpg, p.n * p.ho * p.wo
+    elem = 4 if i.dtype_d == "fp32" else 2
+    written = 4 * (p.kpg + tile_m) * columns if i.two_stage else p.w_bytes + elem * tile_m * columns
+    k_tiles = p.groups * ceil(p.kpg / tile_m) * ceil(columns / tile_n) * ceil(pixels / max(i.tile_k, 1))
+    return (
+        max(coordinates) < 2**28
+        and (2 * p.k <= 2**22 and written <= 2**31 and pixels + 2 * i.tile_k < 2**31)
+        and (not i.stream_k or 2 * k_tiles < 2**31)
+    )
 
 
 def slow_reason(i: Identity, p: ConvProblem, limit: int | None) -> str:
@@ -108,6 +140,7 @@ def slow_reason(i: Identity, p: ConvProblem, limit: int | None) -> str:
         or (ceil(k / max(i.tile_k, 1)) >= 2 and p.groups / merge * 2 <= 65535),
         "S_workspace": p.direction != "wgrad" or limit is None or workspace_bytes(i, 4 * p.groups * m * n) <= limit,
         "S_grid": m > 0 and n > 0 and max(grid) <= 65535,
+        "S_addressing": direct or fits_32_bits(i, p),
     }
     assert tuple(checks) == SERVING_REASONS[1:]
     return next((code for code, holds in checks.items() if not holds), "")
@@ -135,6 +168,12 @@ AT_LIMITS = (
     *(plain(d, c=8 * g, k=8 * g, groups=g) for d in ("fwd", "dgrad", "wgrad") for g in (65535, 65536)),
     *(plain("wgrad", c=8 * g, k=8 * g, groups=g, n=128) for g in (32767, 32768)),
     *(plain("wgrad", n=pixels) for pixels in (0, 16, 17, 64, 65)),
+    *(plain("fwd", pad_h=pad, stride_h=2**28) for pad in (2**27 - 1, 2**27)),
+    *(plain("wgrad", h=2**22, y=2, dilation_h=d) for d in (2**22 - 1, 2**20, 2**21)),
+    *(plain(d, k=k) for d in ("fwd", "wgrad") for k in (2**21, 2**21 + 8, 2**22, 2**22 + 8)),
+    *(plain("dgrad", c=c) for c in (2**22, 2**22 + 8)),
+    *(plain("dgrad", n=n, c=1, k=1) for n in (2**30 - 8, 2**30 - 7)),
+    *(plain("dgrad", h=2, stride_h=s) for s in (2**27 - 1, 2**27)),
     *(plain("dgrad", h=17, w=17, stride_h=s, stride_w=s, y=9, x=9) for s in (8, 9)),
 )
 

@@ -39,7 +39,9 @@ def test_extreme_extents_fit(problem: ConvProblem) -> None:
 def test_a_far_origin_takes_the_general_loop() -> None:
     """Where the distance to tap (0, 0) would push offsets over the limit, the loop with signed offsets is chosen."""
     assert argument_values(forward(), BASE)["uniform_taps"] == 1
-    assert argument_values(forward(), replace(BASE, n=1, k=1, h=2000, w=4000, pad_h=4000, stride_h=9))["uniform_taps"] == 0
+    assert (
+        argument_values(forward(), replace(BASE, n=1, k=1, h=2000, w=4000, pad_h=4000, stride_h=9))["uniform_taps"] == 0
+    )
 
 
 @pytest.mark.parametrize(

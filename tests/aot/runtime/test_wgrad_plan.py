@@ -7,7 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from aot.kernels.wgrad_arguments import fix_up_arguments, reduce_arguments, stream_k_arguments, wgrad_arguments
+from aot.kernels.wgrad_arguments import (
+    fix_up_arguments,
+    reduce_arguments,
+    stream_k_arguments,
+    wgrad_arguments,
+    wgrad_values,
+)
 from aot.runtime.plan import NotServedError, make_plan
 from aot.runtime.plan_data import Fill, Plan, PlanError
 from aot.runtime.plan_wgrad import SplitDegreeError, WgradOptions
@@ -151,8 +157,11 @@ def test_workspaces_beyond_32_bits_are_sized_right() -> None:
 def test_a_dw_at_the_end_of_the_address_range_is_refused() -> None:
     """A last tile that would wrap past 2^32 is a problem that kernels cannot have, and the message says so."""
     at = ConvProblem("wgrad", "bf16", n=1, c=32768, h=1, w=1, k=32752, y=1, x=1)
+    identity = wgrad(tile_m=256, warp_m=4)
     with pytest.raises(ProblemError, match="dw"):
-        plan(wgrad(tile_m=256, warp_m=4), at)
+        wgrad_values(identity, at)
+    with pytest.raises(NotServedError, match="S_addressing"):
+        plan(identity, at)
 
 
 def test_a_missing_second_step_is_named() -> None:
@@ -178,5 +187,5 @@ def test_offsets_of_tiles_behind_the_end_do_not_wrap() -> None:
         assert tiles is not None
         assert row is not None
         assert (tiles + 3) * identity.tile_k * row * 2 + 2 * row < 2**32
-    with pytest.raises(ProblemError, match="k"):
+    with pytest.raises(NotServedError, match="S_addressing"):
         plan(wgrad(), replace(wide, n=1, k=2**22))

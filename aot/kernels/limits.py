@@ -1,0 +1,15 @@
+"""Refusal of problems that a kernel cannot address; serving rules keep them away by the same arithmetic."""
+
+from __future__ import annotations
+
+from cache_schema.errors import ProblemError
+from cache_schema.identity import Identity
+from cache_schema.problem import ConvProblem
+from grids.addressing import reaches_of
+
+
+def check_limits(identity: Identity, problem: ConvProblem) -> None:
+    """Raises `ProblemError` for what a kernel's 32-bit coordinates, offsets and counts do not hold."""
+    for reach in reaches_of(identity, problem):
+        if reach.exceeds:
+            raise ProblemError(reach.field, f"{reach.what} reach {reach.value}; kernels hold at most {reach.limit}")

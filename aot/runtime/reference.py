@@ -33,7 +33,7 @@ class Reference:
     for f32 sums to be exact; `terms` the most terms that any result has, `quantum` an exponent e such that every term
     is a multiple of 2**e (None: all terms are zero). `overhang_nan` marks results for which an infinite or NaN weight
     meets the padding: a kernel that multiplies it by a padded zero gives NaN there, the definition does not; both are
-    right.
+    right. A pixel that no window reaches through a tap, for a stride, does not meet that tap's weights at all.
     """
 
     value: Reals
@@ -96,6 +96,11 @@ def _span(extent: int, outputs: int, *, tap: int, stride: int, pad: int) -> tupl
     if count == 0:
         return slice(0, 0), slice(0, 0)
     return slice(first, first + count), slice(start, start + (count - 1) * stride + 1, stride)
+
+
+def _reached(stride: int, pad: int, tap: int) -> slice:
+    """Pixels along one axis that a tap meets at some window, be it one of the output or beyond it."""
+    return slice((tap - pad) % stride, None, stride)
 
 
 def _taps(problem: ConvProblem) -> Iterator[_Tap]:
@@ -170,7 +175,11 @@ def _overhang_nan(problem: ConvProblem, a: Reals, b: Reals) -> npt.NDArray[np.bo
             outside[tap.out_rows, tap.out_cols] = False
             marked |= outside[None, :, :, None] & wild_weights.any(axis=2).reshape(-1)
         else:
-            outside = np.ones((problem.h, problem.w), dtype=np.bool_)
+            # A pixel between those that a stride reaches meets the tap at no output, padded or not.
+            outside = np.zeros((problem.h, problem.w), dtype=np.bool_)
+            rows = _reached(problem.stride_h, problem.pad_h, tap.i * problem.dilation_h)
+            cols = _reached(problem.stride_w, problem.pad_w, tap.j * problem.dilation_w)
+            outside[rows, cols] = True
             outside[tap.in_rows, tap.in_cols] = False
             marked |= outside[None, :, :, None] & wild_weights.any(axis=1).reshape(-1)
     return marked

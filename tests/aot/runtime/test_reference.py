@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from aot.runtime.bounds import compare
 from aot.runtime.float16 import Reals, narrow, widen
 from aot.runtime.inputs import KINDS, make_inputs
 from aot.runtime.reference import TENSORS, reference, tensor_shape
@@ -83,6 +84,14 @@ def padded(problem: ConvProblem, a: Reals, b: Reals) -> Reals:
     """As a kernel that zero-fills what its loads mask: terms outside the image are products with zero."""
     p = problem
     result = np.zeros(tensor_shape(p, TENSORS[p.direction][2]))
+    if p.direction == "dgrad":
+        for n, hi, wi, k, i, j, c in product(*map(range, (p.n, p.h, p.w, p.k, p.y, p.x, p.cpg))):
+            ho, off_h = divmod(hi + p.pad_h - i * p.dilation_h, p.stride_h)
+            wo, off_w = divmod(wi + p.pad_w - j * p.dilation_w, p.stride_w)
+            if not off_h and not off_w:
+                gradient = a[n, ho, wo, k] if 0 <= ho < p.ho and 0 <= wo < p.wo else 0.0
+                result[n, hi, wi, k // p.kpg * p.cpg + c] += gradient * b[k, i, j, c]
+        return result
     for n, ho, wo, k, i, j, c in product(*map(range, (p.n, p.ho, p.wo, p.k, p.y, p.x, p.cpg))):
         hi = ho * p.stride_h - p.pad_h + i * p.dilation_h
         wi = wo * p.stride_w - p.pad_w + j * p.dilation_w
@@ -95,7 +104,7 @@ def padded(problem: ConvProblem, a: Reals, b: Reals) -> Reals:
     return result
 
 
-@pytest.mark.parametrize("direction", ["fwd", "wgrad"])
+@pytest.mark.parametrize("direction", ["fwd", "wgrad", "dgrad"])
 @pytest.mark.parametrize("shape", range(len(SHAPES)))
 def test_overhang_marks_what_zero_padding_turns_to_nan(direction: str, shape: int) -> None:
     """The marked results are those at which multiplying an infinite weight by padding makes a NaN of a number."""
@@ -105,6 +114,23 @@ def test_overhang_marks_what_zero_padding_turns_to_nan(direction: str, shape: in
     with np.errstate(all="ignore"):
         zero_filled = padded(problem, widen(a, "bf16"), widen(b, "bf16"))
     assert np.array_equal(np.isnan(zero_filled), np.isnan(exact.value) | exact.overhang_nan)
+
+
+def test_strided_weights_excuse_no_pixel_that_they_do_not_touch() -> None:
+    """At stride 2 a NaN tap meets every other row and column only; elsewhere a NaN is a leak, and wrong."""
+    problem = ConvProblem("dgrad", "bf16", n=1, c=4, h=8, w=8, k=4, y=2, x=2, stride_h=2, stride_w=2)
+    a, b = make_inputs(problem, "ints", seed=5)
+    b[:, 0, 1, :] = narrow(np.array(np.nan), "bf16")
+    exact = reference(problem, a, b)
+    touched = np.zeros((8, 8), dtype=np.bool_)
+    touched[0::2, 1::2] = True
+    assert np.array_equal(np.isnan(exact.value), np.broadcast_to(touched[None, :, :, None], exact.value.shape))
+    assert not exact.overhang_nan.any()
+    right = narrow(exact.value, "bf16")
+    assert compare(right, exact, "bf16").right
+    leaked = right.copy()
+    leaked[0, 0, 0, 0] = narrow(np.array(np.nan), "bf16")
+    assert compare(leaked, exact, "bf16").first_wrong == (0, 0, 0, 0)
 
 
 def test_empty_images_give_zeros_and_empty_batches_nothing() -> None:

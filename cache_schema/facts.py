@@ -14,7 +14,9 @@ import numpy.typing as npt
 
 from cache_schema.arguments import ArgumentList
 
-#: Numbers per kernel. Bytes are bytes; registers are those that the code uses; spills are counts.
+#: Numbers per kernel. Bytes are bytes; spills are counts. Registers are those that the code uses, as its metadata say,
+#: and not the granules that hardware allocates; `vgprs` counts ordinary and accumulation registers together, `agprs`
+#: the latter alone.
 RESOURCES = (
     "code_bytes",
     "block_size",

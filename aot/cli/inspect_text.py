@@ -121,8 +121,8 @@ def kernel(report: KernelReport, verdicts: Mapping[str, Mapping[str, Any]], disa
         pairs(
             [
                 ("block", f"{entry.block_size} threads"),
-                ("VGPRs", f"{entry.vgprs}, of them {entry.agprs} accumulation registers"),
-                ("SGPRs", entry.sgprs),
+                ("VGPRs", f"{entry.vgprs} used, of them {entry.agprs} accumulation registers"),
+                ("SGPRs", f"{entry.sgprs} used"),
                 ("LDS", f"{entry.lds_bytes:,} bytes"),
                 (
                     "scratch",

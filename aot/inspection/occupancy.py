@@ -36,8 +36,9 @@ def _round_up(value: int, granule: int) -> int:
 def occupancy(arch: str, *, vgprs: int, sgprs: int, lds_bytes: int, block_size: int) -> Occupancy:
     """Occupancy of a kernel of `block_size` threads in waves of 64.
 
-    `vgprs` counts ordinary and accumulation registers together, as code objects do; `lds_bytes` is per workgroup,
-    static and dynamic. A kernel that no compute unit can hold has occupancy 0.
+    Registers are those that the code uses, rounded up here to what hardware allocates. `vgprs` counts ordinary and
+    accumulation registers together, as code objects do; `lds_bytes` is per workgroup, static and dynamic. A kernel that
+    no compute unit can hold has occupancy 0.
     """
     waves_per_block = -(-block_size // 64)
     lds_total, lds_granule = LDS[arch]

@@ -106,4 +106,5 @@ def _tools(chosen: Toolchain | None) -> Iterator[Tool]:
         disassembler = str(library or objdump)
     except RockeAotError:
         disassembler = None
-    yield Tool("disassembler, for inspect --identity", disassembler, False, None if disassembler else INSTALL_SYSTEM)
+    need = "LLVM's disassembler (libLLVM or llvm-objdump), for verify, hot-loop statistics and inspect --disasm"
+    yield Tool(need, disassembler, False, None if disassembler else INSTALL_SYSTEM)

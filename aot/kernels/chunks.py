@@ -63,3 +63,8 @@ class ChunkMap:
             return Position(row, number * self.rows_per_pass, b.mul(col, self.vec), 0)
         row_number, part = divmod(number, self.per_row // self.threads)
         return Position(constant(0), row_number, b.mul(thread, self.vec), part * self.threads * self.vec)
+
+    def row_numbers(self, b: Builder, thread: Value) -> list[Value]:
+        """The row of each of a thread's chunks; only where they share a column."""
+        first = self.position(b, thread, 0).row
+        return [b.add(first, number * self.rows_per_pass) for number in range(self.passes)]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from aot.ir.barriers import lds_barrier
 from aot.ir.control import if_else
 from aot.ir.intrinsics import (
     buffer_resource,
@@ -35,18 +34,18 @@ from aot.kernels.dgrad_output import (
 )
 from aot.kernels.dgrad_record import SubGemmRecord, folded_record, found_record, tile_of_record
 from aot.kernels.dgrad_streams import CountedTaps, GradientWalk, UniformTaps
-from aot.kernels.dgrad_weights import BatchedWeightLoader, WeightLoader, WeightStaging
+from aot.kernels.dgrad_weights import WeightStaging, weight_loader
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
 from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.gemm import GemmKernel, UnsupportedError
-from aot.kernels.loaders import BatchedLoader, RegisterLoader, Staging, TileLoader
+from aot.kernels.loaders import Staging, staged_loader
 from aot.kernels.magic import Divisor, magic_pair
 from aot.kernels.mainloop import Loads, Multiply
 from aot.kernels.place import Place
 from aot.kernels.results import Results
-from aot.kernels.row_table import ENTRY_BYTES, Entry, RowTable, own_rows
+from aot.kernels.row_table import ENTRY_BYTES, Entry, RowTable, own_rows, repeated_row_numbers
 from aot.kernels.rows import NOWHERE, ImageRow
-from aot.kernels.rowsets import TabledRows
+from aot.kernels.rowsets import TabledRows, read_back
 from aot.kernels.source import KernelSource
 from cache_schema.identity import FIELD_DEFAULT, Identity
 from grids import geometry
@@ -252,11 +251,9 @@ class _Dgrad(GemmKernel):
         """The rows of A that this thread decodes: those of its chunks, or its share of a row table."""
         b, tile = self.b, self.tile
         if self._has_table:
-            first = b.urem_pow2(place.thread, tile.m) if tile.threads > tile.m else place.thread
-            numbers = [b.add(first, number * tile.threads) for number in range(own_rows(tile.m, tile.threads))]
+            numbers = list(repeated_row_numbers(b, place.thread, tile.m, tile.threads))
         else:
-            first = self.a_chunks.position(b, place.thread, 0).row
-            numbers = [b.add(first, number * self.a_chunks.rows_per_pass) for number in range(self.a_chunks.passes)]
+            numbers = self.a_chunks.row_numbers(b, place.thread)
         return numbers, [self._gradient_row(record, b.add(place.first_m, number)) for number in numbers]
 
     def _gradient_row(self, record: SubGemmRecord, m: Value) -> ImageRow:
@@ -287,13 +284,8 @@ class _Dgrad(GemmKernel):
         start = self._operand_bytes if self.budget.a_batch else 0
         table = RowTable(Segment(start, self.tile.m * ENTRY_BYTES), stream.words)
         table.write(b, numbers, entries)
-        lds_barrier(b)
         tabled = TabledRows(b, table, self.a_chunks, stream, self.a_chunks.position(b, place.thread, 0).row)
-        if self.budget.a_batch:
-            return tabled
-        own = tabled.entries(tabled.start(), self.a_chunks.passes)
-        lds_barrier(b)
-        return own
+        return read_back(tabled, in_loop=bool(self.budget.a_batch))
 
     def _loop(
         self,
@@ -307,14 +299,8 @@ class _Dgrad(GemmKernel):
         b, choices = self.b, self.budget
         a_staging = Staging.prepare(b, self.a_chunks, place.thread, self.layout.a_row_elems)
         b_staging = WeightStaging.prepare(b, self.b_chunks, place.thread, self.layout.b_row_elems)
-        gradients: TileLoader
-        if isinstance(a_rows, list):
-            gradients = RegisterLoader(a_staging, a_rows)
-        else:
-            assert choices.a_batch is not None
-            gradients = BatchedLoader(a_staging, a_rows, choices.a_batch)
-        weights = BatchedWeightLoader(b_staging, choices.b_batch) if choices.b_batch else WeightLoader(b_staging)
-        return self._staged_loop(stream, work.tiles, Loads(gradients, weights), self._buffers(), phase)
+        loads = Loads(staged_loader(a_staging, a_rows, choices.a_batch), weight_loader(b_staging, choices.b_batch))
+        return self._staged_loop(stream, work.tiles, loads, self._buffers(), phase)
 
     def _store(self, place: Place, record: SubGemmRecord, accumulators: list[Value]) -> None:
         """The epilogue of this identity; at stride 1 the rows of dX follow one another as in a forward output."""

@@ -19,7 +19,7 @@ from aot.ir.values import Value, constant
 from aot.kernels.dgrad_record import SubGemmRecord
 from aot.kernels.fragments import ELEM_BYTES, RUN, result_row
 from aot.kernels.results import Results, Shuffle
-from aot.kernels.row_table import own_rows
+from aot.kernels.row_table import repeated_row_numbers
 from aot.kernels.tile import Tile
 from grids.addressing import DX_BYTES_LIMIT
 
@@ -73,9 +73,7 @@ class LatticeOutput:
 
     def write_table(self, b: Builder, table: Segment, thread: Value, tile: Tile) -> None:
         """Put the offsets of all rows of the tile into LDS; a barrier must follow."""
-        first = b.urem_pow2(thread, tile.m) if tile.threads > tile.m else thread
-        for number in range(own_rows(tile.m, tile.threads)):
-            row = b.add(first, number * tile.threads)
+        for row in repeated_row_numbers(b, thread, tile.m, tile.threads):
             b.store(self.row_bytes(b, row), table.pointer(b, b.mul(row, ROW_BYTES)), ROW_BYTES)
 
 

@@ -18,7 +18,7 @@ from aot.ir.lds import Segment
 from aot.ir.types import I16, vector
 from aot.ir.values import Value, constant
 from aot.kernels.fragments import ELEM_BYTES
-from aot.kernels.loaders import chunk_type
+from aot.kernels.loaders import HeldLoader, MovingLoader, chunk_type
 from aot.kernels.streams import View
 from grids import geometry
 
@@ -143,10 +143,8 @@ class WeightStaging:
             b.store(column, b.offset_pointer(pointer, number * self.row_bytes), column.type.bytes)
 
 
-class WeightLoader:
+class WeightLoader(HeldLoader):
     """All chunks of a thread pass through registers."""
-
-    batched = False
 
     def __init__(self, staging: WeightStaging) -> None:
         self.staging = staging
@@ -159,26 +157,13 @@ class WeightLoader:
         """Write the loaded tile to LDS."""
         self.staging.store(b, values, segment, self.staging.lane_bytes)
 
-    def move(self, b: Builder, view: View, segment: Segment) -> None:
-        """Nothing: load and store do it all."""
 
-
-class BatchedWeightLoader:
-    """More chunks than registers hold: a loop over batches of passes, each loaded and then written."""
-
-    batched = True
+class BatchedWeightLoader(MovingLoader):
+    """A loop over batches of passes, each loaded and then written."""
 
     def __init__(self, staging: WeightStaging, limit: int) -> None:
         self.staging, self.batch = staging, max(1, limit // staging.chunks.run)
         assert staging.chunks.passes % self.batch == 0
-
-    def load(self, b: Builder, view: View) -> list[Value]:
-        """Nothing: `move` does it all."""
-        del b, view
-        return []
-
-    def store(self, b: Builder, values: Sequence[Value], segment: Segment) -> None:
-        """Nothing: `move` does it all."""
 
     def move(self, b: Builder, view: View, segment: Segment) -> None:
         """Load and write all batches."""
@@ -191,3 +176,8 @@ class BatchedWeightLoader:
             scalar = b.add(scalar, batch * staging.chunks.pass_cols * ELEM_BYTES)
             place = b.add(place, batch * staging.pass_bytes)
             loop.repeat_if(b.icmp("ne", left, 0), [left, scalar, place], [])
+
+
+def weight_loader(staging: WeightStaging, batch: int | None) -> WeightLoader | BatchedWeightLoader:
+    """The loader that holds the whole tile, or up to `batch` chunks of a thread at a time."""
+    return BatchedWeightLoader(staging, batch) if batch else WeightLoader(staging)

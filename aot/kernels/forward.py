@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from aot.ir.barriers import lds_barrier
 from aot.ir.control import if_else, if_then
 from aot.ir.intrinsics import buffer_resource, is_one
 from aot.ir.lds import LdsPool, Segment
@@ -20,13 +19,13 @@ from aot.kernels.chunks import ChunkMap
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
 from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.gemm import GemmKernel
-from aot.kernels.loaders import BatchedLoader, DirectLoader, RegisterLoader, Staging
+from aot.kernels.loaders import DirectLoader, Staging, TileLoader, staged_loader
 from aot.kernels.mainloop import Buffers, Loads, Multiply
 from aot.kernels.place import Place
 from aot.kernels.results import Results
 from aot.kernels.row_table import ENTRY_BYTES, Entry, RowTable, own_row_numbers, own_rows
 from aot.kernels.rows import ImageRow, image_rows
-from aot.kernels.rowsets import DecodedRows, EvenRows, TabledRows
+from aot.kernels.rowsets import DecodedRows, EvenRows, TabledRows, read_back
 from aot.kernels.source import KernelSource
 from aot.kernels.streams import GeneralStream, Stream, UniformStream, Walk
 from aot.kernels.swizzle import Swizzle, swizzle
@@ -154,8 +153,7 @@ class _Forward(GemmKernel):
         elif self.batched:
             numbers = []
         else:
-            first = self.a_chunks.position(b, place.thread, 0).row
-            numbers = [b.add(first, number * self.a_chunks.rows_per_pass) for number in range(self.a_chunks.passes)]
+            numbers = self.a_chunks.row_numbers(b, place.thread)
         return numbers, image_rows(b, self.args, [b.add(place.first_m, row) for row in numbers])
 
     @property
@@ -198,13 +196,7 @@ class _Forward(GemmKernel):
             if_then(b, has_row, lambda: table.write(b, numbers, stream.entries(rows)))
         else:
             table.write(b, numbers, stream.entries(rows))
-        lds_barrier(b)
-        tabled = TabledRows(b, table, self.a_chunks, stream, first)
-        if self.batched:
-            return tabled
-        own = tabled.entries(tabled.start(), self.a_chunks.passes)
-        lds_barrier(b)
-        return own
+        return read_back(TabledRows(b, table, self.a_chunks, stream, first), in_loop=self.batched)
 
     def _loop(
         self,
@@ -229,14 +221,9 @@ class _Forward(GemmKernel):
                 wave_bytes = b.mul(place.wave, identity.wave_size * chunks.vec * ELEM_BYTES)
                 direct.append(DirectLoader(chunks, wave_bytes, rows, batch))
             return mainloop.direct(b, stream, tiles, (direct[0], direct[1]), buffers, phase)
-        staged: list[RegisterLoader | BatchedLoader] = []
+        staged: list[TileLoader] = []
         for chunks, rows, row_elems, batch in sides:
-            staging = Staging.prepare(b, chunks, place.thread, row_elems)
-            if isinstance(rows, list):
-                staged.append(RegisterLoader(staging, rows))
-            else:
-                assert batch is not None
-                staged.append(BatchedLoader(staging, rows, batch))
+            staged.append(staged_loader(Staging.prepare(b, chunks, place.thread, row_elems), rows, batch))
         return self._staged_loop(stream, tiles, Loads(staged[0], staged[1]), buffers, phase)
 
     def _store(self, place: Place, accumulators: list[Value]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,7 +24,7 @@ def chunk_type(elems: int) -> Type:
     return I16 if elems == 1 else vector(elems // 2, I32)
 
 
-def load_chunks(b: Builder, kind: Type, view: View, entries: Sequence[Entry]) -> list[Value]:
+def load_chunks(b: Builder, kind: Type, view: View, entries: Iterable[Entry]) -> list[Value]:
     """Issue one load per entry."""
     return [buffer_load(b, kind, view.resource, view.offset(entry), view.scalar) for entry in entries]
 
@@ -75,10 +75,31 @@ class TileLoader(Protocol):
         ...
 
 
-class RegisterLoader:
-    """Chunks pass through registers; all loads of a tile are issued before the first is written to LDS."""
+class HeldLoader:
+    """A loader whose tile is in registers between `load` and `store`."""
 
     batched = False
+
+    def move(self, b: Builder, view: View, segment: Segment) -> None:
+        """Nothing: `load` and `store` do it all."""
+
+
+class MovingLoader:
+    """A loader whose tile is more than registers hold: `move` takes it to LDS in batches."""
+
+    batched = True
+
+    def load(self, b: Builder, view: View) -> list[Value]:
+        """Nothing: `move` does it all."""
+        del b, view
+        return []
+
+    def store(self, b: Builder, values: Sequence[Value], segment: Segment) -> None:
+        """Nothing: `move` does it all."""
+
+
+class RegisterLoader(HeldLoader):
+    """Chunks pass through registers; all loads of a tile are issued before the first is written to LDS."""
 
     def __init__(self, staging: Staging, entries: Sequence[Entry]) -> None:
         self.staging, self.entries = staging, list(entries)
@@ -91,25 +112,12 @@ class RegisterLoader:
         """Write the loaded tile to LDS."""
         self.staging.store(b, values, segment, self.staging.lane_bytes)
 
-    def move(self, b: Builder, view: View, segment: Segment) -> None:
-        """Nothing: load and store do it all."""
 
-
-class BatchedLoader:
-    """A tile of more chunks than registers hold: a loop over batches, each loaded and then written."""
-
-    batched = True
+class BatchedLoader(MovingLoader):
+    """A loop over batches of chunks, each loaded and then written."""
 
     def __init__(self, staging: Staging, rows: RowSet, batch: int) -> None:
         self.staging, self.rows, self.batch = staging, rows, batch
-
-    def load(self, b: Builder, view: View) -> list[Value]:
-        """Nothing: `move` does it all."""
-        del b, view
-        return []
-
-    def store(self, b: Builder, values: Sequence[Value], segment: Segment) -> None:
-        """Nothing: `move` does it all."""
 
     def move(self, b: Builder, view: View, segment: Segment) -> None:
         """Load and write all batches."""
@@ -121,6 +129,14 @@ class BatchedLoader:
             return b.add(place, self.batch * staging.pass_bytes)
 
         for_batches(b, staging.chunks, self.rows, self.batch, staging.lane_bytes, one)
+
+
+def staged_loader(staging: Staging, rows: list[Entry] | RowSet, batch: int | None) -> RegisterLoader | BatchedLoader:
+    """The loader for rows that are all known, or of which `batch` are fetched at a time."""
+    if isinstance(rows, list):
+        return RegisterLoader(staging, rows)
+    assert batch is not None
+    return BatchedLoader(staging, rows, batch)
 
 
 class DirectLoader:

@@ -6,7 +6,7 @@ every thread reads the entries of the rows of its chunks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from aot.ir.builder import Builder
@@ -28,6 +28,13 @@ def own_rows(tile_rows: int, threads: int) -> int:
 def own_row_numbers(b: Builder, thread: Value, tile_rows: int, threads: int) -> list[Value]:
     """The rows of the tile that this thread decodes; behind the tile for surplus threads."""
     return [b.add(thread, number * threads) for number in range(own_rows(tile_rows, threads))]
+
+
+def repeated_row_numbers(b: Builder, thread: Value, tile_rows: int, threads: int) -> Iterator[Value]:
+    """The same, surplus threads repeating what others do; each number is written when it is asked for."""
+    first = b.urem_pow2(thread, tile_rows) if threads > tile_rows else thread
+    for number in range(own_rows(tile_rows, threads)):
+        yield b.add(first, number * threads)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from aot.ir.barriers import lds_barrier
 from aot.ir.builder import Builder
 from aot.ir.intrinsics import OUT_OF_BOUNDS
 from aot.ir.values import Value
@@ -55,6 +56,17 @@ class TabledRows:
 
     def advance(self, state: Sequence[Value], count: int) -> list[Value]:
         return [self.b.add(state[0], count * self.chunks.rows_per_pass * ENTRY_BYTES)]
+
+
+def read_back(rows: TabledRows, *, in_loop: bool) -> list[Entry] | TabledRows:
+    """Rows that the workgroup has just written to a table: for the loop to read, or this thread's, read at once."""
+    lds_barrier(rows.b)
+    if in_loop:
+        return rows
+    own = rows.entries(rows.start(), rows.chunks.passes)
+    # The table may stand where the operand tiles will be.
+    lds_barrier(rows.b)
+    return own
 
 
 @dataclass(frozen=True, slots=True)

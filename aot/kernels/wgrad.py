@@ -23,7 +23,7 @@ from aot.ir.lds import LdsPool
 from aot.ir.types import I16, I64
 from aot.ir.values import Value
 from aot.kernels import wgrad_budget
-from aot.kernels.dgrad_weights import BatchedWeightLoader, WeightChunks, WeightLoader, WeightStaging
+from aot.kernels.dgrad_weights import WeightChunks, WeightStaging, weight_loader
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
 from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.gemm import GemmKernel, UnsupportedError
@@ -143,15 +143,13 @@ class WgradKernel(GemmKernel):
         stream = PixelStream(b, args, walk)
         a_staging = WeightStaging.prepare(b, choices.gradients, place.thread, self.layout.a_row_elems)
         b_staging = WeightStaging.prepare(b, choices.pixels, place.thread, self.layout.b_row_elems)
-        gradients: TileLoader
         pixels: TileLoader
-        gradients = BatchedWeightLoader(a_staging, choices.a_batch) if choices.a_batch else WeightLoader(a_staging)
         if choices.b_batch:
             channel = Divisor(args["p_cpg"], args["n_cpg_mult"], args["n_cpg_shift"]).divmod(b, first_col)[1]
             pixels = SteppingPixelLoader(args, b_staging, columns[0], channel, choices.b_batch)
         else:
             pixels = PixelLoader(b_staging)
-        return stream, Loads(gradients, pixels)
+        return stream, Loads(weight_loader(a_staging, choices.a_batch), pixels)
 
     def _rows(self, first: Value, chunks: WeightChunks) -> tuple[Value, ...]:
         return tuple(self.b.add(first, number) for number in range(chunks.run))

@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from aot.ir.builder import Builder
 from aot.ir.control import Loop
-from aot.ir.intrinsics import buffer_load
 from aot.ir.lds import Segment
 from aot.ir.values import Value, constant
 from aot.kernels.dgrad_weights import WeightStaging
-from aot.kernels.loaders import chunk_type
+from aot.kernels.loaders import HeldLoader, MovingLoader, chunk_type, load_chunks
 from aot.kernels.rows import NOWHERE
 from aot.kernels.streams import View
 from aot.kernels.wgrad_streams import Column
@@ -25,10 +24,8 @@ _STEP_ARGUMENTS = (
 )  # fmt: skip
 
 
-class PixelLoader:
+class PixelLoader(HeldLoader):
     """All chunks of a thread pass through registers; the stream knows their columns."""
-
-    batched = False
 
     def __init__(self, staging: WeightStaging) -> None:
         self.staging = staging
@@ -36,33 +33,19 @@ class PixelLoader:
     def load(self, b: Builder, view: View) -> list[Value]:
         """Issue all loads of the tile, row by row within a pass."""
         chunks = self.staging.chunks
-        return [
-            buffer_load(
-                b,
-                chunk_type(chunks.vec),
-                view.resource,
-                view.offset((constant(row), constant(number))),
-                view.scalar,
-            )
-            for number in range(chunks.passes)
-            for row in range(chunks.run)
-        ]
+        entries = ((constant(row), constant(number)) for number in range(chunks.passes) for row in range(chunks.run))
+        return load_chunks(b, chunk_type(chunks.vec), view, entries)
 
     def store(self, b: Builder, values: Sequence[Value], segment: Segment) -> None:
         """Write the loaded tile to LDS."""
         self.staging.store(b, values, segment, self.staging.lane_bytes)
 
-    def move(self, b: Builder, view: View, segment: Segment) -> None:
-        """Nothing: load and store do it all."""
 
-
-class SteppingPixelLoader:
-    """More chunks than registers hold: a loop over batches of passes, each loaded and then written.
+class SteppingPixelLoader(MovingLoader):
+    """A loop over batches of passes, each loaded and then written.
 
     The column of a pass is carried as a mixed-radix counter (y, x, c) from pass to pass.
     """
-
-    batched = True
 
     def __init__(
         self, args: Mapping[str, Value], staging: WeightStaging, first: Column, channel: Value, limit: int
@@ -71,14 +54,6 @@ class SteppingPixelLoader:
         self.first, self.channel = first, channel
         self.args = {name: args[name] for name in _STEP_ARGUMENTS}
         assert staging.chunks.passes % self.batch == 0
-
-    def load(self, b: Builder, view: View) -> list[Value]:
-        """Nothing: `move` does it all."""
-        del b, view
-        return []
-
-    def store(self, b: Builder, values: Sequence[Value], segment: Segment) -> None:
-        """Nothing: `move` does it all."""
 
     def move(self, b: Builder, view: View, segment: Segment) -> None:
         """Load and write all batches."""
@@ -89,16 +64,8 @@ class SteppingPixelLoader:
             left, place, channel, y, x, start_bytes = loop.carried
             loaded = []
             for _ in range(self.batch):
-                loaded += [
-                    buffer_load(
-                        b,
-                        chunk_type(chunks.vec),
-                        view.resource,
-                        view.offset((constant(row), y, x, start_bytes)),
-                        view.scalar,
-                    )
-                    for row in range(chunks.run)
-                ]
+                entries = [(constant(row), y, x, start_bytes) for row in range(chunks.run)]
+                loaded += load_chunks(b, chunk_type(chunks.vec), view, entries)
                 channel, y, x, start_bytes = self._step(b, channel, y, x, start_bytes)
             staging.store(b, loaded, segment, place)
             left = b.sub(left, 1)

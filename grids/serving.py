@@ -240,14 +240,16 @@ def _grid(rows: ServedRows) -> Mask:
 def _addressing(rows: ServedRows) -> Mask:
     """Where the kernel's 32-bit arithmetic does not hold the problem. Few come near, so extremes are judged first."""
     problem, vocabulary = rows.problem, rows.table.vocab["dtype_d"]
-    names = ("tile_m", "tile_n", "tile_k", "warp_m", "warp_n")
-    # Kernels without a tile are judged as if they had one, and then left out.
-    *tiles, warp_m, warp_n = (np.maximum(rows[name].astype(np.int64), 1) for name in names)
-    tile_m, tile_n, tile_k = tiles
-    threads = block_threads(warp_m=warp_m, warp_n=warp_n, wave_size=int(rows["wave_size"].max()))
     stored = np.array([ELEM_BYTES[dtype] for dtype in vocabulary], dtype=np.int64)
-    if not _may_exceed(problem, tiles, int(threads.max()), int(stored.max())):
+    wave_size, most_waves = int(rows["wave_size"].max()), int(rows["warp_m"].max()) * int(rows["warp_n"].max())
+    tiles = [rows[name] for name in ("tile_m", "tile_n", "tile_k")]
+    if not _may_exceed(problem, tiles, most_waves * wave_size, int(stored.max())):
         return NOWHERE
+    # Kernels without a tile are judged as if they had one, and then left out.
+    tile_m, tile_n, tile_k, warp_m, warp_n = (
+        np.maximum(column.astype(np.int64), 1) for column in (*tiles, rows["warp_m"], rows["warp_n"])
+    )
+    threads = block_threads(warp_m=warp_m, warp_n=warp_n, wave_size=wave_size)
     mask = NOWHERE
     for reach in reaches(
         problem,
@@ -263,10 +265,16 @@ def _addressing(rows: ServedRows) -> Mask:
     return _both(~rows.direct, mask)
 
 
+def _least_positive(column: Column) -> int:
+    least = int(column.min())
+    return least if least > 0 else int(column[column > 0].min(initial=np.iinfo(column.dtype).max))
+
+
 def _may_exceed(problem: ConvProblem, tiles: list[Column], threads: int, store_bytes: int) -> bool:
     """Whether any kernel with tiles between the smallest and the largest of these may not hold the problem."""
-    for smallest in (True, False):
-        tile_m, tile_n, tile_k = (int(column.min() if smallest else column.max()) for column in tiles)
+    largest = [max(int(column.max()), 1) for column in tiles]
+    smallest = [_least_positive(column) for column in tiles]
+    for tile_m, tile_n, tile_k in (smallest, largest):
         for two_stage in (0, 1):
             found = reaches(
                 problem,

@@ -199,6 +199,16 @@ class Builder:
             a, b = b, a
         return self._binary(name, a, b, flags)
 
+    # --- floating point ----------------------------------------------------------------------------------------------
+
+    def fadd(self, left: Value, right: Value) -> Value:
+        """left + right, rounded once."""
+        return self.pure(left.type, f"fadd {left}, {right.text}")
+
+    def fptrunc(self, value: Value, type_: Type) -> Value:
+        """Rounding to nearest even."""
+        return value if value.type == type_ else self.pure(type_, f"fptrunc {value} to {type_}")
+
     # --- comparison, selection, conversion ---------------------------------------------------------------------------
 
     def icmp(self, predicate: str, left: Value, right: Operand) -> Value:
@@ -244,10 +254,6 @@ class Builder:
     def bitcast(self, value: Value, type_: Type) -> Value:
         """The same bits as another type."""
         return value if value.type == type_ else self.pure(type_, f"bitcast {value} to {type_}")
-
-    def fptrunc(self, value: Value, type_: Type) -> Value:
-        """Rounding to nearest even."""
-        return value if value.type == type_ else self.pure(type_, f"fptrunc {value} to {type_}")
 
     # --- vectors -----------------------------------------------------------------------------------------------------
 

@@ -8,26 +8,23 @@ from __future__ import annotations
 from aot.ir import module
 from aot.ir.builder import Builder
 from aot.ir.control import Loop, if_then
-from aot.ir.intrinsics import workgroup_id, workitem_id_x
-from aot.ir.lds import LdsPool
-from aot.ir.types import ELEMENTS, F32, I16, I64
+from aot.ir.types import ELEMENTS, F32, I64
 from aot.ir.values import Value
-from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.magic import Divisor
-from aot.kernels.source import CODEGEN_OPTIONS, KernelSource
+from aot.kernels.source import KernelSource
 from aot.kernels.wgrad_arguments import fix_up_arguments
 from aot.kernels.wgrad_output import WORD_BYTES
+from aot.kernels.wgrad_second_step import own_element, rendered, store_rounded
 from aot.kernels.wgrad_stream_k import PLACES
 from cache_schema.identity import Identity
-from grids.geometry import REDUCE_THREADS
 
 
 def emit_fix_up(identity: Identity, flavor: str) -> KernelSource:
     """The kernel of one fix-up; it depends on the type of dW alone."""
     del flavor
     b, arguments = Builder(), fix_up_arguments()
-    args, pool = module.KernelArguments(b, arguments), LdsPool(0)
-    element = b.add(b.mul(workgroup_id(b, "x"), REDUCE_THREADS), workitem_id_x(b, REDUCE_THREADS))
+    args = module.KernelArguments(b, arguments)
+    element = own_element(b)
     by_share = Divisor(args["sk_share"], args["share_mult"], args["share_shift"])
     shifts = args["tile_m_shift"], args["tile_n_shift"]
 
@@ -52,27 +49,12 @@ def emit_fix_up(identity: Identity, flavor: str) -> KernelSource:
             begin = part(b.add(b.mul(first, PLACES), 1), inside)
             with Loop(b, [b.add(first, 1), begin], "parts") as loop:
                 workgroup, total = loop.carried
-                total = b.pure(F32, f"fadd {total}, {part(b.mul(workgroup, PLACES), inside).text}")
+                total = b.fadd(total, part(b.mul(workgroup, PLACES), inside))
                 following = b.add(workgroup, 1)
                 loop.repeat_if(b.icmp("sle", following, last), [following, total], [total])
-            rounded = b.bitcast(b.fptrunc(loop.results[0], ELEMENTS[identity.dtype_d]), I16)
-            b.store(rounded, b.offset_pointer(args["dw"], b.mul(b.zext(element, I64), ELEM_BYTES)), ELEM_BYTES)
+            store_rounded(b, ELEMENTS[identity.dtype_d], args, element, loop.results[0])
 
         if_then(b, b.icmp("slt", first, last), parts)
 
     if_then(b, b.icmp("slt", element, args["p_elements"]), add_up)
-    return KernelSource(
-        ir=module.render(
-            b,
-            pool,
-            arguments,
-            threads=REDUCE_THREADS,
-            workgroup_axes="x",
-            pointer_tags={"ws": "readonly", "dw": "writeonly"},
-            attributes={},
-        ),
-        arguments=arguments,
-        block_size=REDUCE_THREADS,
-        lds_bytes=0,
-        codegen_options=CODEGEN_OPTIONS,
-    )
+    return rendered(b, arguments)

@@ -9,27 +9,24 @@ from __future__ import annotations
 from aot.ir import module
 from aot.ir.builder import Builder
 from aot.ir.control import if_then
-from aot.ir.intrinsics import workgroup_id, workitem_id_x
-from aot.ir.lds import LdsPool
-from aot.ir.types import ELEMENTS, F32, I16, I64
-from aot.ir.values import Value
-from aot.kernels.fragments import ELEM_BYTES
+from aot.ir.types import ELEMENTS, F32, I64
 from aot.kernels.magic import Divisor
-from aot.kernels.source import CODEGEN_OPTIONS, KernelSource
+from aot.kernels.source import KernelSource
 from aot.kernels.wgrad_arguments import reduce_arguments
 from aot.kernels.wgrad_output import WORD_BYTES
+from aot.kernels.wgrad_second_step import own_element, rendered, store_rounded
 from cache_schema.identity import Identity
-from grids.geometry import REDUCE_THREADS
 
 
 def emit_reduce(identity: Identity, flavor: str) -> KernelSource:
     """The kernel of one reduction; it depends on the type of dW and the number of replicas alone."""
     del flavor
     b, arguments = Builder(), reduce_arguments()
-    args, pool = module.KernelArguments(b, arguments), LdsPool(0)
-    ws, dw = args["ws"], args["dw"]
+    args = module.KernelArguments(b, arguments)
+    # Both pointers are loaded in front of the branch.
+    ws, _ = args["ws"], args["dw"]
     slab = Divisor(args["p_slab"], args["slab_mult"], args["slab_shift"])
-    element = b.add(b.mul(workgroup_id(b, "x"), REDUCE_THREADS), workitem_id_x(b, REDUCE_THREADS))
+    element = own_element(b)
 
     def fold() -> None:
         group, inside = slab.divmod(b, element)
@@ -43,27 +40,8 @@ def emit_reduce(identity: Identity, flavor: str) -> KernelSource:
             place = b.offset_pointer(place, distance)
         total = replicas[0]
         for value in replicas[1:]:
-            total = _sum(b, total, value)
-        rounded = b.bitcast(b.fptrunc(total, ELEMENTS[identity.dtype_d]), I16)
-        b.store(rounded, b.offset_pointer(dw, b.mul(b.zext(element, I64), ELEM_BYTES)), ELEM_BYTES)
+            total = b.fadd(total, value)
+        store_rounded(b, ELEMENTS[identity.dtype_d], args, element, total)
 
     if_then(b, b.icmp("ult", element, args["p_elements"]), fold)
-    return KernelSource(
-        ir=module.render(
-            b,
-            pool,
-            arguments,
-            threads=REDUCE_THREADS,
-            workgroup_axes="x",
-            pointer_tags={"ws": "readonly", "dw": "writeonly"},
-            attributes={},
-        ),
-        arguments=arguments,
-        block_size=REDUCE_THREADS,
-        lds_bytes=0,
-        codegen_options=CODEGEN_OPTIONS,
-    )
-
-
-def _sum(b: Builder, left: Value, right: Value) -> Value:
-    return b.pure(F32, f"fadd {left}, {right.text}")
+    return rendered(b, arguments)

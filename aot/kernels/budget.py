@@ -36,6 +36,26 @@ class Budget:
     hints: bool = False
 
 
+def share_of(threads: int) -> int:
+    """Registers of a lane, of both kinds, where one workgroup of this size has a compute unit to itself."""
+    return REGISTER_FILE // -(-threads // THREADS_PER_SIMD_WAVE)
+
+
+def accumulator_registers(tile: Tile) -> int:
+    """Registers of a lane's accumulators."""
+    return tile.atom.accumulator.lanes * tile.fragments_m * tile.fragments_n
+
+
+def fragment_registers(tile: Tile) -> int:
+    """Registers of the fragments of one k step."""
+    return (tile.fragments_m + tile.fragments_n) * tile.atom.operand.bytes // 4
+
+
+def staging_registers(*operands: ChunkMap) -> int:
+    """Registers of the chunks that a thread has in flight."""
+    return sum(chunks.passes * max(1, chunks.vec // 2) for chunks in operands)
+
+
 def batch_limit(threads: int) -> int:
     """Chunks of a thread and operand that may be kept in registers; a batch when there are more."""
     return min(16, 4096 // threads)
@@ -51,10 +71,8 @@ def plan(tile: Tile, a: ChunkMap, b: ChunkMap, *, staged: bool, hinted: bool = F
 
     `staged` says that loads pass through registers, `hinted` that the pipeline has scheduling hints.
     """
-    share = REGISTER_FILE // -(-tile.threads // THREADS_PER_SIMD_WAVE)
-    accumulators = tile.atom.accumulator.lanes * tile.fragments_m * tile.fragments_n
-    fragments = (tile.fragments_m + tile.fragments_n) * tile.atom.operand.bytes // 4
-    staging = sum(chunks.passes * max(1, chunks.vec // 2) for chunks in (a, b)) * staged
+    share, accumulators, fragments = share_of(tile.threads), accumulator_registers(tile), fragment_registers(tile)
+    staging = staging_registers(a, b) * staged
     a_batch, b_batch = (batch_limit(tile.threads) // 2 if is_batched(chunks) else None for chunks in (a, b))
 
     def fits(choice: Budget) -> bool:

@@ -36,12 +36,10 @@ def plan(tile: Tile, a: ChunkMap, b_vec: int, *, transposed: bool) -> GradientBu
     """The first choice that fits: as a forward kernel; fewer rows of B; no prefetch; rows of A in a table."""
     even = ChunkMap(tile.k, tile.n, tile.threads, b_vec)
     usual = budget.plan(tile, a, even, staged=True)
-    share = budget.REGISTER_FILE // -(-tile.threads // budget.THREADS_PER_SIMD_WAVE)
-    accumulators = tile.atom.accumulator.lanes * tile.fragments_m * tile.fragments_n
+    share, accumulators = budget.share_of(tile.threads), budget.accumulator_registers(tile)
     room = min(budget.ORDINARY, share - accumulators)
     hinted_room = room if usual.accumulates_in_agprs else min(budget.ORDINARY, share) - accumulators
-    fragments = (tile.fragments_m + tile.fragments_n) * tile.atom.operand.bytes // 4
-    staging = sum(chunks.passes * max(1, chunks.vec // 2) for chunks in (a, even))
+    fragments, staging = budget.fragment_registers(tile), budget.staging_registers(a, even)
 
     def choice(most_rows: int, prefetches: bool, a_batch: int | None) -> tuple[GradientBudget, bool]:
         """A choice and whether it fits."""

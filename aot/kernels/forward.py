@@ -19,7 +19,7 @@ from aot.kernels.chunks import ChunkMap
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
 from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.gemm import GemmKernel
-from aot.kernels.loaders import DirectLoader, Staging, TileLoader, staged_loader
+from aot.kernels.loaders import Staging, staged_loader
 from aot.kernels.mainloop import Buffers, Loads, Multiply
 from aot.kernels.place import Place
 from aot.kernels.results import Results
@@ -216,14 +216,12 @@ class _Forward(GemmKernel):
             (self.b_chunks, b_rows, layout.b_row_elems, self.budget.b_batch),
         )
         if identity.async_dma:
-            direct = []
-            for chunks, rows, _, batch in sides:
-                wave_bytes = b.mul(place.wave, identity.wave_size * chunks.vec * ELEM_BYTES)
-                direct.append(DirectLoader(chunks, wave_bytes, rows, batch))
+            direct = [self._direct_loader(place, chunks, rows, batch) for chunks, rows, _, batch in sides]
             return mainloop.direct(b, stream, tiles, (direct[0], direct[1]), buffers, phase)
-        staged: list[TileLoader] = []
-        for chunks, rows, row_elems, batch in sides:
-            staged.append(staged_loader(Staging.prepare(b, chunks, place.thread, row_elems), rows, batch))
+        staged = [
+            staged_loader(Staging.prepare(b, chunks, place.thread, row_elems), rows, batch)
+            for chunks, rows, row_elems, batch in sides
+        ]
         return self._staged_loop(stream, tiles, Loads(staged[0], staged[1]), buffers, phase)
 
     def _store(self, place: Place, accumulators: list[Value]) -> None:

@@ -13,11 +13,15 @@ from aot.ir.intrinsics import keep_in_agprs, set_priority
 from aot.ir.lds import LdsPool, Segment
 from aot.ir.values import Value
 from aot.kernels import mainloop
-from aot.kernels.fragments import FragmentReader, Fragments
+from aot.kernels.chunks import ChunkMap
+from aot.kernels.fragments import ELEM_BYTES, FragmentReader, Fragments
 from aot.kernels.k_outer_fragments import KOuterFragments
+from aot.kernels.loaders import DirectLoader
 from aot.kernels.mainloop import Buffers, Loads, Multiply
 from aot.kernels.place import Place
 from aot.kernels.results import Shuffle
+from aot.kernels.row_table import Entry
+from aot.kernels.rowsets import RowSet
 from aot.kernels.source import CODEGEN_OPTIONS, KernelSource
 from aot.kernels.streams import TileWalk
 from aot.kernels.swizzle import Swizzle
@@ -111,6 +115,13 @@ class GemmKernel:
         return FragmentReader.prepare(
             b, tile.atom, place.lane, first_row=first, count=count, row_elems=row_elems, tile_k=tile.k, swizzle=swizzle
         )
+
+    def _direct_loader(
+        self, place: Place, chunks: ChunkMap, rows: list[Entry] | RowSet, batch: int | None = None
+    ) -> DirectLoader:
+        """Loads of one operand that go straight to LDS; the chunks of a wave stand next to each other."""
+        wave_bytes = self.b.mul(place.wave, self.identity.wave_size * chunks.vec * ELEM_BYTES)
+        return DirectLoader(chunks, wave_bytes, rows, batch)
 
     @contextmanager
     def _priority(self) -> Iterator[None]:

@@ -53,8 +53,7 @@ def plan(identity: Identity, tile: Tile) -> WgradBudget:
     gradients, pixels = load_chunks(identity)
     if identity.async_dma:
         return WgradBudget(_needs_agprs(identity, tile), False, False, gradients, pixels, None, None)
-    share = budget.REGISTER_FILE // -(-tile.threads // budget.THREADS_PER_SIMD_WAVE)
-    accumulators = tile.atom.accumulator.lanes * tile.fragments_m * tile.fragments_n
+    share, accumulators = budget.share_of(tile.threads), budget.accumulator_registers(tile)
     limit = budget.batch_limit(tile.threads)
     for batch in (limit, limit // 2, limit // 4):
         batches = [
@@ -69,7 +68,7 @@ def plan(identity: Identity, tile: Tile) -> WgradBudget:
                 ordinary = budget.ORDINARY if in_agprs else budget.ORDINARY - accumulators
                 room = min(ordinary, share - accumulators)
                 if needed <= room:
-                    hints = needed + (tile.steps - 1) * _fragments(tile) <= room
+                    hints = needed + (tile.steps - 1) * budget.fragment_registers(tile) <= room
                     return WgradBudget(in_agprs, prefetches, hints, gradients, pixels, batches[0], batches[1])
     return WgradBudget(accumulators > budget.ORDINARY // 2, False, False, gradients, pixels, batches[0], batches[1])
 
@@ -86,14 +85,8 @@ def direct_chunks(identity: Identity) -> tuple[ChunkMap, ChunkMap]:
 def _needs_agprs(identity: Identity, tile: Tile) -> bool:
     """Whether what a direct-to-LDS loop keeps leaves no room for accumulators beside it."""
     gradients, pixels = direct_chunks(identity)
-    accumulators = tile.atom.accumulator.lanes * tile.fragments_m * tile.fragments_n
     state = gradients.passes + (ROW + identity.prefetch_addr) * pixels.passes + COLUMN
-    return OVERHEAD + state + _fragments(tile) + accumulators > budget.ORDINARY
-
-
-def _fragments(tile: Tile) -> int:
-    """Registers of the fragments of one k step."""
-    return (tile.fragments_m + tile.fragments_n) * tile.atom.operand.bytes // 4
+    return OVERHEAD + state + budget.fragment_registers(tile) + budget.accumulator_registers(tile) > budget.ORDINARY
 
 
 def _needed(
@@ -112,4 +105,5 @@ def _needed(
     columns = 2 if batches[1] else pixels.passes
     state = gradients.run + ROW * pixels.run + COLUMN * columns
     state += identity.prefetch_addr * pixels.passes * pixels.run
-    return OVERHEAD + state + (_fragments(tile) + staging if prefetches else max(_fragments(tile), staging))
+    fragments = budget.fragment_registers(tile)
+    return OVERHEAD + state + (fragments + staging if prefetches else max(fragments, staging))

@@ -12,7 +12,6 @@ from aot.kernels import mainloop
 from aot.kernels.chunks import ChunkMap
 from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.gemm import UnsupportedError
-from aot.kernels.loaders import DirectLoader
 from aot.kernels.mainloop import Multiply
 from aot.kernels.place import Place
 from aot.kernels.row_table import Entry
@@ -52,7 +51,7 @@ class _DirectWgrad(WgradKernel):
             prefetches_addresses=self.identity.prefetch_addr,
         )
         a_entries: list[Entry] = [(constant(number),) for number in range(a_chunks.passes)]
-        loaders = self._loader(place, a_chunks, a_entries), self._loader(place, b_chunks, b_entries)
+        loaders = self._direct_loader(place, a_chunks, a_entries), self._direct_loader(place, b_chunks, b_entries)
         buffers = self._buffers(told_apart=True)
         accumulators = mainloop.direct(b, PixelStream(b, args, walk), tiles, loaders, buffers, phase)
         if self.identity.pipeline == "compv4":
@@ -71,7 +70,3 @@ class _DirectWgrad(WgradKernel):
             column = columns.setdefault(b.add(at.col, at.col_step), len(columns))
             entries.append((constant(row), constant(column)))
         return tuple(rows), tuple(columns), entries
-
-    def _loader(self, place: Place, chunks: ChunkMap, entries: list[Entry]) -> DirectLoader:
-        wave_bytes = self.b.mul(place.wave, self.identity.wave_size * chunks.vec * ELEM_BYTES)
-        return DirectLoader(chunks, wave_bytes, entries, None)

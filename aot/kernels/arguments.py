@@ -6,6 +6,7 @@ counts; the rest are launch constants worked out on the host so that the kernel 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 from cache_schema.arguments import Argument, ArgumentList
@@ -34,7 +35,12 @@ _FORWARD = (
 )
 
 
+def listed(groups: Iterable[tuple[str, str]]) -> ArgumentList:
+    """The list of (kind, names with blanks between them), in order."""
+    return ArgumentList(tuple(Argument(name, kind) for kind, names in groups for name in names.split()))
+
+
 @cache
 def forward_arguments() -> ArgumentList:
     """Arguments of every forward implicit-GEMM kernel."""
-    return ArgumentList(tuple(Argument(name, kind) for kind, names in _FORWARD for name in names.split()))
+    return listed(_FORWARD)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from functools import cache
 
+from aot.kernels.arguments import listed
 from aot.kernels.dgrad_table import Record, records_of
-from aot.kernels.limits import check_limits
-from aot.kernels.magic import magic_pair
-from cache_schema.arguments import Argument, ArgumentList
+from aot.kernels.limits import UNIFORM_TAP_LIMIT, check_limits
+from aot.kernels.magic import magic_values
+from cache_schema.arguments import ArgumentList
 from cache_schema.identity import Identity
 from cache_schema.problem import ELEM_BYTES, TENSOR_BYTES_LIMIT, ConvProblem
 from grids.addressing import canonical
@@ -29,14 +30,12 @@ _DGRAD = (
     ("u32", "n_tiles_mult n_tiles_shift"),
     ("i32", "num_sub_gemms uniform_taps"),
 )
-#: The uniform loop keeps one validity bit per tap; the tap behind the last one needs a bit too.
-UNIFORM_TAP_LIMIT = 31
 
 
 @cache
 def dgrad_arguments() -> ArgumentList:
     """Arguments of every backward-data implicit-GEMM kernel."""
-    return ArgumentList(tuple(Argument(name, kind) for kind, names in _DGRAD for name in names.split()))
+    return listed(_DGRAD)
 
 
 def dgrad_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
@@ -48,7 +47,6 @@ def dgrad_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
     check_limits(identity, p)
     found = records_of(identity, p)
     n_tiles = ceil_div(p.cpg, identity.tile_n)
-    n_mult, n_shift = magic_pair(n_tiles)
     return {
         "A_bytes": p.y_bytes, "B_bytes": p.w_bytes, "D_bytes": p.x_bytes,
         "p_dg_M": p.n * p.h * p.w, "p_dg_K": p.y * p.x * p.kpg, "p_cpg": p.cpg, "p_kpg": p.kpg, "p_C": p.c,
@@ -57,7 +55,7 @@ def dgrad_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
         "a_n_bytes": p.ho * p.wo * p.k * elem, "a_ho_bytes": p.wo * p.k * elem, "a_wo_bytes": p.k * elem,
         "b_k_bytes": p.y * p.x * p.cpg * elem, "b_y_bytes": p.x * p.cpg * elem, "b_x_bytes": p.cpg * elem,
         "d_n_bytes": p.h * p.w * p.c * elem, "d_hi_bytes": p.w * p.c * elem, "d_wi_bytes": p.c * elem,
-        "p_num_pid_n": n_tiles, "n_tiles_mult": n_mult, "n_tiles_shift": n_shift,
+        "p_num_pid_n": n_tiles, **magic_values(n_tiles=n_tiles),
         "num_sub_gemms": len(found), "uniform_taps": int(_has_uniform_taps(identity, p, found)),
     }  # fmt: skip
 

@@ -1,4 +1,7 @@
-"""Refusal of problems that a kernel cannot address; serving rules keep them away by the same arithmetic."""
+"""What a kernel can hold of a problem.
+
+Serving rules keep away what it cannot address, by the same arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ from cache_schema.errors import ProblemError
 from cache_schema.identity import Identity
 from cache_schema.problem import ConvProblem
 from grids.addressing import reaches_of
+
+#: The uniform loop keeps one validity bit per tap; the tap behind the last one needs a bit too.
+UNIFORM_TAP_LIMIT = 31
 
 
 def check_limits(identity: Identity, problem: ConvProblem) -> None:

@@ -19,6 +19,14 @@ def magic_pair(divisor: int) -> tuple[int, int]:
     return (((1 << shift) - divisor) << 32) // divisor + 1, shift
 
 
+def magic_values(**divisors: int) -> dict[str, int]:
+    """The arguments `<name>_mult` and `<name>_shift` of each divisor."""
+    values: dict[str, int] = {}
+    for name, divisor in divisors.items():
+        values[f"{name}_mult"], values[f"{name}_shift"] = magic_pair(divisor)
+    return values
+
+
 @dataclass(frozen=True, slots=True)
 class Divisor:
     """A divisor as three kernel arguments: itself and its magic pair."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from aot.kernels.dgrad_arguments import dgrad_values
-from aot.kernels.limits import check_limits
-from aot.kernels.magic import magic_pair
+from aot.kernels.limits import UNIFORM_TAP_LIMIT, check_limits
+from aot.kernels.magic import magic_values
 from aot.kernels.wgrad_arguments import wgrad_values
 from cache_schema.identity import Identity
 from cache_schema.problem import ELEM_BYTES, TENSOR_BYTES_LIMIT, ConvProblem
 from grids import geometry
 from grids.addressing import canonical
-
-#: The uniform loop keeps one validity bit per tap; the tap behind the last one needs a bit too.
-UNIFORM_TAP_LIMIT = 31
 
 _WORD = 2**32
 
@@ -59,9 +56,7 @@ def forward_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
         "g_c_carry_bytes": (tap - p.cpg * elem) % _WORD,
         "g_x_carry_bytes": (tap_row - p.x * tap) % _WORD,
     }  # fmt: skip
-    for name, divisor in (("m_Ho", p.ho), ("m_Wo", p.wo), ("k_X", p.x), ("k_cpg", p.cpg)):
-        values[f"{name}_mult"], values[f"{name}_shift"] = magic_pair(divisor)
-    return values
+    return values | magic_values(m_Ho=p.ho, m_Wo=p.wo, k_X=p.x, k_cpg=p.cpg)
 
 
 _VALUES = {"fwd": forward_values, "dgrad": dgrad_values, "wgrad": wgrad_values}

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from functools import cache
 
+from aot.kernels.arguments import listed
 from aot.kernels.limits import check_limits
-from aot.kernels.magic import magic_pair
+from aot.kernels.magic import magic_values
 from aot.kernels.wgrad_budget import load_chunks
-from cache_schema.arguments import Argument, ArgumentList
+from cache_schema.arguments import ArgumentList
 from cache_schema.identity import Identity
 from cache_schema.problem import ELEM_BYTES, ConvProblem
 from grids.addressing import canonical
@@ -56,26 +57,25 @@ _WORD = 2**32
 @cache
 def wgrad_arguments() -> ArgumentList:
     """Arguments of every backward-weights implicit-GEMM kernel."""
-    return ArgumentList(tuple(Argument(name, kind) for kind, names in _WGRAD for name in names.split()))
+    return listed(_WGRAD)
 
 
 @cache
 def stream_k_arguments() -> ArgumentList:
     """Arguments of the stream-K kernels: those of all variants, and how workgroups share the K tiles."""
-    own = ArgumentList(tuple(Argument(name, kind) for kind, names in _STREAM_K for name in names.split()))
-    return ArgumentList((*wgrad_arguments().arguments, *own.arguments))
+    return listed((*_WGRAD, *_STREAM_K))
 
 
 @cache
 def fix_up_arguments() -> ArgumentList:
     """Arguments of the kernel that adds up the parts that stream-K workgroups leave."""
-    return ArgumentList(tuple(Argument(name, kind) for kind, names in _FIX_UP for name in names.split()))
+    return listed(_FIX_UP)
 
 
 @cache
 def reduce_arguments() -> ArgumentList:
     """Arguments of the kernel that folds the replicas of a two-stage workspace into dW."""
-    return ArgumentList(tuple(Argument(name, kind) for kind, names in _REDUCE for name in names.split()))
+    return listed(_REDUCE)
 
 
 def wgrad_values(identity: Identity, problem: ConvProblem, degree: int = 1) -> dict[str, int]:
@@ -117,17 +117,14 @@ def wgrad_values(identity: Identity, problem: ConvProblem, degree: int = 1) -> d
         "n_c_carry_bytes": (tap - cpg * elem) % _WORD,
         "n_x_carry_bytes": (tap_row - p.x * tap) % _WORD,
     }  # fmt: skip
-    for name, divisor in (("k_Ho", p.ho), ("k_Wo", p.wo), ("n_X", p.x), ("n_cpg", cpg), ("ks", degree)):
-        values[f"{name}_mult"], values[f"{name}_shift"] = magic_pair(divisor)
-    return values
+    return values | magic_values(k_Ho=p.ho, k_Wo=p.wo, n_X=p.x, n_cpg=cpg, ks=degree)
 
 
 def reduce_values(problem: ConvProblem) -> dict[str, int]:
     """Every argument of `reduce_arguments` except the pointers."""
     gemm = gemm_extents(problem)
     slab = gemm.m * gemm.n
-    mult, shift = magic_pair(slab)
-    return {"p_elements": problem.groups * slab, "p_slab": slab, "slab_mult": mult, "slab_shift": shift}
+    return {"p_elements": problem.groups * slab, "p_slab": slab, **magic_values(slab=slab)}
 
 
 def stream_k_values(identity: Identity, problem: ConvProblem, share: int) -> dict[str, int]:
@@ -137,9 +134,7 @@ def stream_k_values(identity: Identity, problem: ConvProblem, share: int) -> dic
     tiles_m, tiles_n = ceil_div(gemm.m, identity.tile_m), ceil_div(gemm.n, identity.tile_n)
     iterations = problem.groups * tiles_m * tiles_n * values["k_tiles"]
     values |= {"sk_iterations": iterations, "sk_share": share, "sk_tiles_m": tiles_m, "sk_tiles_n": tiles_n}
-    for name, divisor in (("k_tiles", values["k_tiles"]), ("tiles_m", tiles_m), ("tiles_n", tiles_n)):
-        values[f"sk_{name}_mult"], values[f"sk_{name}_shift"] = magic_pair(divisor)
-    return values
+    return values | magic_values(sk_k_tiles=values["k_tiles"], sk_tiles_m=tiles_m, sk_tiles_n=tiles_n)
 
 
 def fix_up_values(identity: Identity, problem: ConvProblem, share: int) -> dict[str, int]:
@@ -151,6 +146,4 @@ def fix_up_values(identity: Identity, problem: ConvProblem, share: int) -> dict[
         "sk_tiles_m": ceil_div(gemm.m, identity.tile_m), "sk_tiles_n": ceil_div(gemm.n, identity.tile_n),
         "tile_m_shift": identity.tile_m.bit_length() - 1, "tile_n_shift": identity.tile_n.bit_length() - 1,
     }  # fmt: skip
-    for name, divisor in (("m", gemm.m), ("n", gemm.n), ("share", share)):
-        values[f"{name}_mult"], values[f"{name}_shift"] = magic_pair(divisor)
-    return values
+    return values | magic_values(m=gemm.m, n=gemm.n, share=share)

@@ -10,15 +10,13 @@ emission and compilation. `divisions` counts integer-division sequences in a loo
 
 from __future__ import annotations
 
-import argparse
-import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
+from kernel_loops import compiled, parser, show
+
 from aot.inspection.hot_loop import kernel_statistics
-from aot.kernels import emit
-from aot.toolchain import Toolchain, disassemble, find_toolchain, link, open_engine, read_code_object
+from aot.toolchain import Toolchain, disassemble, find_toolchain, read_code_object
 from cache_schema.identity import Identity
 from grids.catalogue import buildable
 
@@ -54,16 +52,8 @@ def identities(arch: str, dtype: str) -> Iterator[Identity]:
 
 def measure(toolchain: Toolchain, identity: Identity) -> Iterator[dict[str, Any]]:
     """One record per K loop, the lean one last."""
-    start = time.perf_counter()
-    source = emit(identity, toolchain.flavor)
-    emitted = time.perf_counter()
-    engine = open_engine(toolchain, identity.arch, source.codegen_options)
-    try:
-        code = link(toolchain, engine.compile(source.ir, source.passes))
-    finally:
-        engine.close()
-    compiled = time.perf_counter()
-    kernel, described = kernel_statistics(disassemble(toolchain, code)), read_code_object(code)
+    made = compiled(toolchain, identity)
+    kernel, described = kernel_statistics(disassemble(toolchain, made.code)), read_code_object(made.code)
     loops = sorted(kernel.loops, key=lambda loop: loop.mix.share)
     names = ("counted", "uniform") if len(loops) == 2 else ("counted",)
     for name, loop in zip(names, loops, strict=True):
@@ -78,28 +68,21 @@ def measure(toolchain: Toolchain, identity: Identity) -> Iterator[dict[str, Any]
             "vgprs": described.vgprs,
             "sgprs": described.sgprs,
             "code_bytes": kernel.code_bytes,
-            "emit_ms": round(1000 * (emitted - start), 1),
-            "compile_ms": round(1000 * (compiled - emitted), 1),
+            "emit_ms": round(made.emit_ms, 1),
+            "compile_ms": round(made.compile_ms, 1),
         }
 
 
 def main() -> None:
     """Print one line per loop."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--arch", default="gfx950")
-    parser.add_argument("--dtype", default="bf16")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    options_of = parser(__doc__)
+    options_of.add_argument("--arch", default="gfx950")
+    options = options_of.parse_args()
     toolchain = find_toolchain()
     records = [
         record for identity in identities(options.arch, options.dtype) for record in measure(toolchain, identity)
     ]
-    if options.json:
-        print(json.dumps(records, indent=2))
-        return
-    print(*(f"{name:>10}" for name in records[0]))
-    for record in records:
-        print(*(f"{value!s:>10}" for value in record.values()))
+    show(records, as_json=options.json)
 
 
 if __name__ == "__main__":

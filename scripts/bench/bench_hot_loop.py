@@ -10,25 +10,14 @@ machine. `--against` adds the loops of any code object for the same GPUs, such a
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from kernel_loops import compiled, parser, show
+
 from aot.inspection.hot_loop import KernelStatistics, kernel_statistics
-from aot.kernels import emit
-from aot.toolchain import (
-    Toolchain,
-    content_key,
-    disassemble,
-    find_toolchain,
-    link,
-    open_engine,
-    read_code_object,
-    symbol_of,
-    with_symbol,
-)
+from aot.toolchain import Toolchain, disassemble, find_toolchain, read_code_object
 from cache_schema.identity import Identity
 from cache_schema.label import encode
 from cache_schema.table import IdentityTable
@@ -49,17 +38,6 @@ def variants(table: IdentityTable, tile: tuple[int, ...]) -> Iterator[Identity]:
     return (rows.row(index) for index in range(len(rows)))
 
 
-def compiled(toolchain: Toolchain, identity: Identity) -> bytes:
-    """The code object of one kernel."""
-    source = emit(identity, toolchain.flavor)
-    symbol = symbol_of(content_key(source, toolchain, identity.arch))
-    engine = open_engine(toolchain, identity.arch, source.codegen_options)
-    try:
-        return link(toolchain, engine.compile(with_symbol(source.ir, symbol), source.passes))
-    finally:
-        engine.close()
-
-
 def row(name: str, toolchain: Toolchain, code: bytes) -> tuple[dict[str, Any], KernelStatistics]:
     """One line of the table."""
     statistics, kernel = kernel_statistics(disassemble(toolchain, code)), read_code_object(code)
@@ -76,22 +54,20 @@ def reference_rows(toolchain: Toolchain, dtype: str) -> Iterator[dict[str, Any]]
     for arch in ("gfx950", "gfx942"):
         table = buildable(arch, [dtype], ["fwd"], None, None, None)
         for tile in TILES:
-            rows = [row(encode(i), toolchain, compiled(toolchain, i))[0] for i in variants(table, tile)]
+            rows = [row(encode(i), toolchain, compiled(toolchain, i).code)[0] for i in variants(table, tile)]
             if rows:
                 yield max(rows, key=lambda record: (record["S"], record["kernel"]))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dtype", default="bf16", choices=("bf16", "fp16"))
-    parser.add_argument("--against", action="append", default=[], type=Path, metavar="FILE")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    options_of = parser(__doc__)
+    options_of.add_argument("--against", action="append", default=[], type=Path, metavar="FILE")
+    options = options_of.parse_args()
     toolchain = find_toolchain()
     rows = list(reference_rows(toolchain, options.dtype))
     rows += [row(file.name, toolchain, file.read_bytes())[0] for file in options.against]
     if options.json:
-        print(json.dumps(rows, indent=2))
+        show(rows, as_json=True)
         return
     names = list(rows[0])[1:]
     for record in rows:

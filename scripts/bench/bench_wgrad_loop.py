@@ -10,25 +10,14 @@ its last global load: what stands between a barrier and the loads of the next ti
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
+from kernel_loops import compiled, parser, show
+
 from aot.inspection.hot_loop import kernel_statistics
-from aot.kernels import emit
-from aot.toolchain import (
-    Toolchain,
-    content_key,
-    disassemble,
-    find_toolchain,
-    link,
-    open_engine,
-    read_code_object,
-    symbol_of,
-    with_symbol,
-)
+from aot.toolchain import Toolchain, disassemble, find_toolchain, read_code_object
 from cache_schema.identity import Identity
 from grids.geometry import lds_of_identity
 from grids.targets import target
@@ -54,13 +43,7 @@ def identities(arch: str, dtype: str) -> Iterator[Identity]:
 
 def record(toolchain: Toolchain, identity: Identity) -> dict[str, Any]:
     """The loop of one kernel in figures."""
-    source = emit(identity, toolchain.flavor)
-    engine = open_engine(toolchain, identity.arch, source.codegen_options)
-    try:
-        symbol = symbol_of(content_key(source, toolchain, identity.arch))
-        code = link(toolchain, engine.compile(with_symbol(source.ir, symbol), source.passes))
-    finally:
-        engine.close()
+    code = compiled(toolchain, identity).code
     instructions = disassemble(toolchain, code)
     hot = kernel_statistics(instructions).hot_loop
     assert hot is not None
@@ -83,19 +66,10 @@ def record(toolchain: Toolchain, identity: Identity) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dtype", default="bf16", choices=("bf16", "fp16"))
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    options = parser(__doc__).parse_args()
     toolchain = find_toolchain()
     rows = [record(toolchain, i) for arch in ("gfx950", "gfx942") for i in identities(arch, options.dtype)]
-    if options.json:
-        print(json.dumps(rows, indent=2))
-        return
-    widths = {name: max(len(name), *(len(str(row[name])) for row in rows)) for name in rows[0]}
-    print("  ".join(name.ljust(width) for name, width in widths.items()))
-    for row in rows:
-        print("  ".join(str(row[name]).ljust(width) for name, width in widths.items()))
+    show(rows, as_json=options.json)
 
 
 if __name__ == "__main__":

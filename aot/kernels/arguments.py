@@ -11,9 +11,6 @@ from functools import cache
 
 from cache_schema.arguments import Argument, ArgumentList
 
-#: Pointers of a forward kernel and what they hold.
-FORWARD_POINTERS = {"A": "activations", "B": "weights", "D": "output"}
-
 _FORWARD = (
     ("ptr", "A B D"),
     ("u32", "A_bytes B_bytes D_bytes"),

@@ -34,10 +34,10 @@ from aot.kernels.dgrad_output import (
 )
 from aot.kernels.dgrad_record import SubGemmRecord, folded_record, found_record, tile_of_record
 from aot.kernels.dgrad_streams import CountedTaps, GradientWalk, UniformTaps
-from aot.kernels.dgrad_weights import WeightStaging, weight_loader
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
 from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.gemm import GemmKernel, UnsupportedError
+from aot.kernels.k_rows import KRowStaging, k_row_loader
 from aot.kernels.loaders import Staging, staged_loader
 from aot.kernels.magic import Divisor, magic_pair
 from aot.kernels.mainloop import Loads, Multiply
@@ -298,8 +298,8 @@ class _Dgrad(GemmKernel):
         """The K loop of this pipeline."""
         b, choices = self.b, self.budget
         a_staging = Staging.prepare(b, self.a_chunks, place.thread, self.layout.a_row_elems)
-        b_staging = WeightStaging.prepare(b, self.b_chunks, place.thread, self.layout.b_row_elems)
-        loads = Loads(staged_loader(a_staging, a_rows, choices.a_batch), weight_loader(b_staging, choices.b_batch))
+        b_staging = KRowStaging.prepare(b, self.b_chunks, place.thread, self.layout.b_row_elems)
+        loads = Loads(staged_loader(a_staging, a_rows, choices.a_batch), k_row_loader(b_staging, choices.b_batch))
         return self._staged_loop(stream, work.tiles, loads, self._buffers(), phase)
 
     def _store(self, place: Place, record: SubGemmRecord, accumulators: list[Value]) -> None:

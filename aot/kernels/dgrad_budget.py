@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from aot.kernels import budget
 from aot.kernels.chunks import ChunkMap
-from aot.kernels.dgrad_weights import MAX_ROWS, WeightChunks
+from aot.kernels.k_rows import MAX_ROWS, KRowChunks
 from aot.kernels.tile import Tile
 
 #: Registers of a row of A, and of the counter of a row of B.
@@ -26,7 +26,7 @@ class GradientBudget:
 
     accumulates_in_agprs: bool
     prefetches: bool
-    weights: WeightChunks
+    weights: KRowChunks
     a_batch: int | None
     b_batch: int | None
     hints: bool
@@ -43,7 +43,7 @@ def plan(tile: Tile, a: ChunkMap, b_vec: int, *, transposed: bool) -> GradientBu
 
     def choice(most_rows: int, prefetches: bool, a_batch: int | None) -> tuple[GradientBudget, bool]:
         """A choice and whether it fits."""
-        weights = WeightChunks(tile.k, tile.n, tile.threads, b_vec, transposed, most_rows)
+        weights = KRowChunks(tile.k, tile.n, tile.threads, b_vec, transposed, most_rows)
         needed = ENTRY * (a_batch or a.passes) + COUNTER * weights.run + staging * prefetches
         hints = HINTED_OVERHEAD + fragments * tile.steps + needed <= hinted_room
         made = GradientBudget(usual.accumulates_in_agprs, prefetches, weights, a_batch, usual.b_batch, hints)

@@ -21,7 +21,6 @@ class Tile:
     warp_n: int
     threads: int
     atom: Atom
-    dtype: Type
     out: Type
 
     @classmethod
@@ -37,7 +36,6 @@ class Tile:
                 warp_m=identity.warp_m, warp_n=identity.warp_n, wave_size=identity.wave_size
             ),
             atom=atom(ELEMENTS[identity.dtype_a], identity.warp_tile_m, identity.warp_tile_k),
-            dtype=ELEMENTS[identity.dtype_a],
             out=ELEMENTS[identity.dtype_d],
         )
 

@@ -23,10 +23,10 @@ from aot.ir.lds import LdsPool
 from aot.ir.types import I16, I64
 from aot.ir.values import Value
 from aot.kernels import wgrad_budget
-from aot.kernels.dgrad_weights import WeightChunks, WeightStaging, weight_loader
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
 from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.gemm import GemmKernel, UnsupportedError
+from aot.kernels.k_rows import KRowChunks, KRowStaging, k_row_loader
 from aot.kernels.loaders import TileLoader
 from aot.kernels.magic import Divisor
 from aot.kernels.mainloop import Loads, Multiply
@@ -141,17 +141,17 @@ class WgradKernel(GemmKernel):
             prefetches_addresses=self.identity.prefetch_addr,
         )
         stream = PixelStream(b, args, walk)
-        a_staging = WeightStaging.prepare(b, choices.gradients, place.thread, self.layout.a_row_elems)
-        b_staging = WeightStaging.prepare(b, choices.pixels, place.thread, self.layout.b_row_elems)
+        a_staging = KRowStaging.prepare(b, choices.gradients, place.thread, self.layout.a_row_elems)
+        b_staging = KRowStaging.prepare(b, choices.pixels, place.thread, self.layout.b_row_elems)
         pixels: TileLoader
         if choices.b_batch:
             channel = Divisor(args["p_cpg"], args["n_cpg_mult"], args["n_cpg_shift"]).divmod(b, first_col)[1]
             pixels = SteppingPixelLoader(args, b_staging, columns[0], channel, choices.b_batch)
         else:
             pixels = PixelLoader(b_staging)
-        return stream, Loads(weight_loader(a_staging, choices.a_batch), pixels)
+        return stream, Loads(k_row_loader(a_staging, choices.a_batch), pixels)
 
-    def _rows(self, first: Value, chunks: WeightChunks) -> tuple[Value, ...]:
+    def _rows(self, first: Value, chunks: KRowChunks) -> tuple[Value, ...]:
         return tuple(self.b.add(first, number) for number in range(chunks.run))
 
     # --- loop and epilogue -------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from aot.kernels import budget
 from aot.kernels.chunks import ChunkMap
-from aot.kernels.dgrad_weights import WeightChunks
+from aot.kernels.k_rows import KRowChunks
 from aot.kernels.tile import Tile
 from cache_schema.identity import Identity
 from grids import geometry
@@ -30,20 +30,20 @@ class WgradBudget:
     accumulates_in_agprs: bool
     prefetches: bool
     hints: bool
-    gradients: WeightChunks
-    pixels: WeightChunks
+    gradients: KRowChunks
+    pixels: KRowChunks
     a_batch: int | None
     b_batch: int | None
 
 
-def load_chunks(identity: Identity) -> tuple[WeightChunks, WeightChunks]:
+def load_chunks(identity: Identity) -> tuple[KRowChunks, KRowChunks]:
     """How threads share the tiles of dY and of X: as wide as the identity says and the tile allows."""
     threads = geometry.block_threads(warp_m=identity.warp_m, warp_n=identity.warp_n, wave_size=identity.wave_size)
     merged = min(identity.group_merge, MERGED_WIDTH)
 
-    def chunks(free: int, width: int) -> WeightChunks:
+    def chunks(free: int, width: int) -> KRowChunks:
         vec = geometry.clamped_width(rows=identity.tile_k, cols=free, threads=threads, request=width or merged)
-        return WeightChunks(identity.tile_k, free, threads, vec, not identity.lds_k_outer)
+        return KRowChunks(identity.tile_k, free, threads, vec, not identity.lds_k_outer)
 
     return chunks(identity.tile_m, identity.vector_size_a), chunks(identity.tile_n, identity.vector_size_b)
 
@@ -92,7 +92,7 @@ def _needs_agprs(identity: Identity, tile: Tile) -> bool:
 def _needed(
     identity: Identity,
     tile: Tile,
-    chunks: tuple[WeightChunks, WeightChunks],
+    chunks: tuple[KRowChunks, KRowChunks],
     batches: Sequence[int | None],
     prefetches: bool,
 ) -> int:

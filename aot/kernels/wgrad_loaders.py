@@ -1,6 +1,6 @@
 """Loads of the X tile of a backward-weights kernel: rows are pixels, columns taps and channels.
 
-LDS holds the tile as it holds the weights of a backward-data kernel: K-outer, or turned on the way.
+LDS holds the tile as `k_rows` does: K-outer, or turned on the way.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from aot.ir.builder import Builder
 from aot.ir.control import Loop
 from aot.ir.lds import Segment
 from aot.ir.values import Value, constant
-from aot.kernels.dgrad_weights import WeightStaging
+from aot.kernels.k_rows import KRowStaging
 from aot.kernels.loaders import HeldLoader, MovingLoader, chunk_type, load_chunks
 from aot.kernels.rows import NOWHERE
 from aot.kernels.streams import View
@@ -27,7 +27,7 @@ _STEP_ARGUMENTS = (
 class PixelLoader(HeldLoader):
     """All chunks of a thread pass through registers; the stream knows their columns."""
 
-    def __init__(self, staging: WeightStaging) -> None:
+    def __init__(self, staging: KRowStaging) -> None:
         self.staging = staging
 
     def load(self, b: Builder, view: View) -> list[Value]:
@@ -48,7 +48,7 @@ class SteppingPixelLoader(MovingLoader):
     """
 
     def __init__(
-        self, args: Mapping[str, Value], staging: WeightStaging, first: Column, channel: Value, limit: int
+        self, args: Mapping[str, Value], staging: KRowStaging, first: Column, channel: Value, limit: int
     ) -> None:
         self.staging, self.batch = staging, max(1, limit // staging.chunks.run)
         self.first, self.channel = first, channel

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from aot.kernels.arguments import FORWARD_POINTERS, forward_arguments
+from aot.kernels.arguments import forward_arguments
 from aot.kernels.values import argument_values
 from cache_schema.errors import ProblemError
 from cache_schema.problem import ConvProblem
@@ -17,7 +17,7 @@ BASE = ConvProblem("fwd", "bf16", n=2, c=64, h=14, w=14, k=64, y=3, x=3, pad_h=1
 
 def test_every_argument_has_a_value() -> None:
     """Scalars and pointers together pack; nothing is missing or left over."""
-    values = argument_values(forward(), BASE) | dict.fromkeys(FORWARD_POINTERS, 1 << 40)
+    values = argument_values(forward(), BASE) | dict.fromkeys("ABD", 1 << 40)
     assert len(forward_arguments().pack(values)) == forward_arguments().size
 
 
@@ -32,7 +32,7 @@ def test_every_argument_has_a_value() -> None:
 )
 def test_extreme_extents_fit(problem: ConvProblem) -> None:
     """Large pads, dilations, strides and images still give values that fit their kinds."""
-    values = argument_values(forward(), problem) | dict.fromkeys(FORWARD_POINTERS, 0)
+    values = argument_values(forward(), problem) | dict.fromkeys("ABD", 0)
     forward_arguments().pack(values)
 
 

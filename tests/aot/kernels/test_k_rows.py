@@ -1,4 +1,4 @@
-"""The weight tile of backward data: who loads what, and which elements transposing reads give to a lane."""
+"""Tiles that lie across k: who loads what, and which elements transposing reads give to a lane."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from aot.ir.builder import Builder
 from aot.ir.intrinsics import atom
 from aot.ir.types import BF16
 from aot.ir.values import Value, constant
-from aot.kernels.dgrad_weights import MAX_ROWS, WeightChunks
 from aot.kernels.fragments import ELEM_BYTES, Lane
 from aot.kernels.k_outer_fragments import GROUP, READ, KOuterFragments
+from aot.kernels.k_rows import MAX_ROWS, KRowChunks
 from grids.geometry import loads_evenly
 
 
@@ -21,13 +21,13 @@ def number(value: Value) -> int:
     return value.const
 
 
-def maps(threads: int) -> list[WeightChunks]:
+def maps(threads: int) -> list[KRowChunks]:
     """Every tile of the grid with every width that this many threads can share it out in."""
     found = []
     for rows, cols, vec in product((16, 32, 64), (16, 32, 64, 128, 256), (1, 2, 4, 8)):
         if loads_evenly(rows=rows, cols=cols, threads=threads, vec=vec):
             found += [
-                WeightChunks(rows, cols, threads, vec, transposed, most)
+                KRowChunks(rows, cols, threads, vec, transposed, most)
                 for transposed in (False, True)
                 for most in (1, MAX_ROWS)
             ]

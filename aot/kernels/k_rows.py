@@ -1,9 +1,9 @@
-"""The weight tile of a backward-data kernel: rows of k, contiguous along n (input channels).
+"""Operand tiles that lie across k: the weights of backward data, both operands of backward weights.
 
-Global memory has a row of n per k. A thread loads vectors along n from a few neighbouring rows, the same rows in every
-pass, so that only those rows have to be decoded. LDS holds the tile either K-outer, as it comes, or M-outer (rows
-along k, as plain fragment reads want them): then each thread puts the elements of its rows side by side first.
-Columns beyond the channels of the group are loaded as they come: they end in results that nobody stores.
+Global memory has a row of n, the free axis, per k. A thread loads vectors along n from a few neighbouring rows, the
+same rows in every pass, so that only those rows have to be decoded. LDS holds the tile either K-outer, as it comes, or
+M-outer (rows along k, as plain fragment reads want them): then each thread puts the elements of its rows side by side
+first. Columns beyond the extent of n are loaded as they come: they end in results that nobody stores.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LINE_BYTES = 128
 
 
 @dataclass(frozen=True, slots=True)
-class WeightChunks:
+class KRowChunks:
     """How threads share a tile of `rows` (k) x `cols` (n). All extents are powers of two.
 
     The threads form `row_groups` x `col_lanes`; a thread has `run` neighbouring rows and a chunk of them every
@@ -87,15 +87,15 @@ class WeightChunks:
 
 
 @dataclass(frozen=True, slots=True)
-class WeightStaging:
+class KRowStaging:
     """Moves chunks between global memory, registers and LDS. An entry of the view is the number of a thread's row."""
 
-    chunks: WeightChunks
+    chunks: KRowChunks
     row_bytes: int
     lane_bytes: Value
 
     @classmethod
-    def prepare(cls, b: Builder, chunks: WeightChunks, thread: Value, row_elems: int) -> WeightStaging:
+    def prepare(cls, b: Builder, chunks: KRowChunks, thread: Value, row_elems: int) -> KRowStaging:
         """For LDS rows of `row_elems` elements: rows of k when K-outer, else of n."""
         row, col = chunks.position(b, thread)
         outer, inner = (col, row) if chunks.transposed else (row, col)
@@ -143,10 +143,10 @@ class WeightStaging:
             b.store(column, b.offset_pointer(pointer, number * self.row_bytes), column.type.bytes)
 
 
-class WeightLoader(HeldLoader):
+class KRowLoader(HeldLoader):
     """All chunks of a thread pass through registers."""
 
-    def __init__(self, staging: WeightStaging) -> None:
+    def __init__(self, staging: KRowStaging) -> None:
         self.staging = staging
 
     def load(self, b: Builder, view: View) -> list[Value]:
@@ -158,10 +158,10 @@ class WeightLoader(HeldLoader):
         self.staging.store(b, values, segment, self.staging.lane_bytes)
 
 
-class BatchedWeightLoader(MovingLoader):
+class BatchedKRowLoader(MovingLoader):
     """A loop over batches of passes, each loaded and then written."""
 
-    def __init__(self, staging: WeightStaging, limit: int) -> None:
+    def __init__(self, staging: KRowStaging, limit: int) -> None:
         self.staging, self.batch = staging, max(1, limit // staging.chunks.run)
         assert staging.chunks.passes % self.batch == 0
 
@@ -178,6 +178,6 @@ class BatchedWeightLoader(MovingLoader):
             loop.repeat_if(b.icmp("ne", left, 0), [left, scalar, place], [])
 
 
-def weight_loader(staging: WeightStaging, batch: int | None) -> WeightLoader | BatchedWeightLoader:
+def k_row_loader(staging: KRowStaging, batch: int | None) -> KRowLoader | BatchedKRowLoader:
     """The loader that holds the whole tile, or up to `batch` chunks of a thread at a time."""
-    return BatchedWeightLoader(staging, batch) if batch else WeightLoader(staging)
+    return BatchedKRowLoader(staging, batch) if batch else KRowLoader(staging)

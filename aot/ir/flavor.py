@@ -16,7 +16,6 @@ from cache_schema.errors import UnknownValueError
 class Flavor:
     """One dialect. `rsrc_suffix` and `num_records` belong to make.buffer.rsrc."""
 
-    name: str
     rsrc_suffix: str
     num_records: Type
     #: Function attribute that gives the whole register file to ordinary registers.
@@ -24,8 +23,8 @@ class Flavor:
 
 
 FLAVORS = {
-    "llvm20": Flavor("llvm20", "p1", I32, (("amdgpu-no-agpr", ""),)),
-    "llvm22": Flavor("llvm22", "p8.p1", I64, (("amdgpu-agpr-alloc", "0"),)),
+    "llvm20": Flavor("p1", I32, (("amdgpu-no-agpr", ""),)),
+    "llvm22": Flavor("p8.p1", I64, (("amdgpu-agpr-alloc", "0"),)),
 }
 
 

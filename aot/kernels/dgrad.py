@@ -11,13 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from aot.ir.control import if_else
-from aot.ir.intrinsics import (
-    buffer_resource,
-    is_one,
-    opaque,
-    workgroup_id,
-    workitem_id_x,
-)
+from aot.ir.intrinsics import buffer_resource, is_one, opaque, workgroup_id, workitem_id_x
 from aot.ir.lds import LdsPool, Segment
 from aot.ir.values import Value
 from aot.kernels import dgrad_budget
@@ -310,7 +304,7 @@ class _Dgrad(GemmKernel):
             return
         b, args = self.b, self.args
         shuffled = self.identity.epilogue == "cshuffle"
-        shuffle = self._shuffle(self._store_width, overlays=self.layout.c_offset == 0)
+        shuffle = self._shuffle(self._store_width)
         resource = buffer_resource(b, self.flavor, args["D"], args["D_bytes"])
         group_bytes = b.mul(b.mul(place.group, args["p_cpg"]), ELEM_BYTES)
         if self.folded:
@@ -341,6 +335,4 @@ class _Dgrad(GemmKernel):
         if self.identity.epilogue == "default":
             add_lattice_direct(b, results, output)
         else:
-            add_lattice_shuffled(
-                b, results, self._shuffle(max(self._store_width, PAIR), overlays=self.layout.c_offset == 0), output
-            )
+            add_lattice_shuffled(b, results, self._shuffle(max(self._store_width, PAIR)), output)

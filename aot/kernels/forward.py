@@ -238,5 +238,5 @@ class _Forward(GemmKernel):
         if identity.epilogue == "default":
             store_direct(b, results, output)
             return
-        shuffle = self._shuffle(identity.vector_size_c, overlays=self.layout.c_offset == 0)
+        shuffle = self._shuffle(identity.vector_size_c)
         store_shuffled(b, results, shuffle, output)

@@ -157,6 +157,7 @@ class GemmKernel:
             tile_m=tile.m, tile_n=tile.n, threads=tile.threads, request=self.identity.vector_size_c
         )
 
-    def _shuffle(self, vec: int, *, overlays: bool) -> Shuffle:
+    def _shuffle(self, vec: int) -> Shuffle:
         """The staging tile of the shuffled epilogues."""
-        return Shuffle(vec, Segment(self.layout.c_offset, self.layout.c_bytes), overlays)
+        layout = self.layout
+        return Shuffle(vec, Segment(layout.c_offset, layout.c_bytes), overlays=layout.c_offset == 0)

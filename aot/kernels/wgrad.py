@@ -165,7 +165,7 @@ class WgradKernel(GemmKernel):
         """The epilogue of this variant."""
         b, args, identity = self.b, self.args, self.identity
         results = Results(self.tile, accumulators, place)
-        shuffle = self._shuffle(self._store_width, overlays=False)
+        shuffle = self._shuffle(self._store_width)
         group_rows = b.mul(place.group, args["p_kpg"])
         if identity.group_merge > 1:
             self._store_merged(place, part, results)

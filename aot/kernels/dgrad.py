@@ -141,10 +141,6 @@ class _Dgrad(GemmKernel):
 
     # --- LDS ---------------------------------------------------------------------------------------------------------
 
-    @property
-    def _operand_bytes(self) -> int:
-        return self.layout.a_bytes + self.layout.b_bytes
-
     def _output_table(self) -> Segment | None:
         """Where the row offsets of a lattice stand: behind a shuffled tile if there is room, else over the operands."""
         if self.folded or self.identity.split_k > 1:

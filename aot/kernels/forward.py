@@ -101,11 +101,6 @@ class _Forward(GemmKernel):
         return swizzle(cols=self.tile.k, granule=self.tile.atom.operand.lanes, row_period=period)
 
     @property
-    def _operand_bytes(self) -> int:
-        """LDS of the operand tiles."""
-        return self.layout.buffers * (self.layout.a_bytes + self.layout.b_bytes)
-
-    @property
     def _table_bytes(self) -> int:
         """LDS of a row table."""
         return self.tile.m * ENTRY_BYTES

@@ -83,6 +83,11 @@ class GemmKernel:
             codegen_options=CODEGEN_OPTIONS,
         )
 
+    @property
+    def _operand_bytes(self) -> int:
+        """LDS of the operand tiles."""
+        return self.layout.buffers * (self.layout.a_bytes + self.layout.b_bytes)
+
     def _buffers(self, *, told_apart: bool = False) -> list[Buffers]:
         """The operand tiles in LDS, A and B of every buffer; tiles told apart may be in flight at the same time."""
         layout, segments = self.layout, []

@@ -171,10 +171,10 @@ class WgradKernel(GemmKernel):
             self._store_merged(place, part, results)
         elif identity.two_stage:
             slab = self._slab(b.add(b.mul(place.group, identity.ws_replicas), self._replica(part)))
-            add_to_slab(b, results, Slab(slab, place.first_m, place.first_n, args))
+            add_to_slab(b, results, Slab(slab, args))
         elif self.is_split:
             start = b.mul(b.mul(group_rows, args["p_wg_N"]), ELEM_BYTES)
-            output = PackedRows(b.offset_pointer(args["D"], start), place.first_m, place.first_n, args)
+            output = PackedRows(b.offset_pointer(args["D"], start), args)
             add_shuffled(b, results, shuffle, output)
         else:
             # The buffer ends with the group, so that rows behind its last are dropped.

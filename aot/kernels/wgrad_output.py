@@ -29,8 +29,6 @@ class Slab:
     """A f32 copy of the product of one group: `resource` holds M rows of p_wg_N elements and nothing more."""
 
     resource: Value
-    first_row: Value
-    first_col: Value
     args: Mapping[str, Value]
 
 
@@ -40,10 +38,10 @@ def add_to_slab(b: Builder, results: Results, slab: Slab) -> None:
     lane_row_bytes = b.mul(b.mul(place.lane.inner, RUN), row_bytes)
     columns = []
     for col in results.columns(b):
-        n = b.add(slab.first_col, col)
+        n = b.add(place.first_n, col)
         offset = b.add(lane_row_bytes, b.mul(n, WORD_BYTES))
         columns.append(b.select(b.icmp("slt", n, slab.args["p_wg_N"]), offset, OUT_OF_BOUNDS))
-    start = b.mul(b.add(slab.first_row, place.wave_m), row_bytes)
+    start = b.mul(b.add(place.first_m, place.wave_m), row_bytes)
     for fragment_row, fragment_col, accumulator in results.fragments():
         for slot in range(accumulator.type.lanes):
             row = b.add(start, b.mul(row_bytes, fragment_row + result_row(slot)))
@@ -87,8 +85,6 @@ class PackedRows:
     """16-bit dW: `pointer` is its first row of the group, rows have p_wg_N elements, the group has p_wg_M of them."""
 
     pointer: Value
-    first_row: Value
-    first_col: Value
     args: Mapping[str, Value]
 
 
@@ -107,7 +103,7 @@ def add_shuffled(b: Builder, results: Results, shuffle: Shuffle, output: PackedR
 
     extents = args["p_wg_M"], args["p_wg_N"]
     for chunk in shuffle.chunks(b, results):
-        m, n = b.add(output.first_row, chunk.row), b.add(output.first_col, chunk.col)
+        m, n = b.add(results.place.first_m, chunk.row), b.add(results.place.first_n, chunk.col)
         inside = b.both(b.icmp("slt", m, extents[0]), b.icmp("slt", n, extents[1]))
         offset = b.mul(b.add(b.mul(m, extents[1]), n), ELEM_BYTES)
         if_then(b, inside, partial(add, chunk.words, offset))

@@ -21,7 +21,7 @@ COORDINATE_LIMIT = 2**28
 ROW_BYTES_LIMIT = {"fwd": 2**23, "dgrad": 2**23, "wgrad": 2**22}
 #: Row and column offsets of dX are added before the hardware compares: what marks a column lies behind every tensor.
 DX_BYTES_LIMIT = 0x7FFFFFF0
-#: What a kernel addresses in dW or in one slab of the workspace, one tile beyond its end included.
+#: What a kernel addresses in dW or in one slab of the workspace, the surplus rows of its last tile included.
 DW_BYTES_LIMIT = 2**31
 #: Dividends of divisions by multiplication are smaller.
 DIVIDEND_LIMIT = 2**31
@@ -57,20 +57,27 @@ def canonical(problem: ConvProblem) -> ConvProblem:
     )
 
 
+def surplus_rows(problem: ConvProblem, tile_m: IntT) -> IntT:
+    """Rows of the last tile along m that the GEMM of the problem does not have."""
+    return -gemm_extents(problem).m % tile_m
+
+
 def reaches(
     problem: ConvProblem,
     *,
     tile_m: IntT,
     tile_n: IntT,
     tile_k: IntT,
+    rows_past_end: IntT,
     threads: IntT,
     two_stage: IntT,
     stream_k: IntT,
     store_bytes: IntT,
 ) -> Iterator[Reach[IntT]]:
-    """Everything that grows with the problem, one tile past the end included; flags are 0 or 1.
+    """Everything that grows with the problem, what lies past the end included; flags are 0 or 1.
 
-    Each grows with all tile extents or falls with all of them, and grows with the threads and the bytes stored.
+    `rows_past_end` is how many rows of the last tile along m are surplus. Each thing grows with all tile extents or
+    falls with all of them, and grows with the surplus rows, the threads and the bytes stored.
     """
     p, gemm, zero = canonical(problem), gemm_extents(problem), 0 * tile_m
     past_end = 2 * (tile_n if p.direction == "wgrad" else tile_k)
@@ -93,8 +100,8 @@ def reaches(
         yield Reach("n", "work items of a launch", tiles * threads, LAUNCH_LIMIT - 1)
     elif p.direction == "wgrad":
         yield Reach("n", "pixels to reduce", gemm.k + 2 * tile_k, DIVIDEND_LIMIT - 1)
-        in_workspace = WORKSPACE_ELEM_BYTES * (gemm.m + tile_m) * gemm.n
-        in_dw = p.w_bytes + store_bytes * tile_m * gemm.n
+        in_workspace = WORKSPACE_ELEM_BYTES * (gemm.m + rows_past_end) * gemm.n
+        in_dw = p.w_bytes + store_bytes * rows_past_end * gemm.n
         yield Reach("tensor dw", "bytes of a tile at its end", choose(two_stage, in_workspace, in_dw), DW_BYTES_LIMIT)
         tiles = ceil_div(gemm.m + zero, tile_m) * ceil_div(gemm.n + zero, tile_n) * p.groups
         # The share of one workgroup is at most all K tiles.
@@ -109,6 +116,7 @@ def reaches_of(identity: Identity, problem: ConvProblem) -> Iterator[Reach[int]]
         tile_m=identity.tile_m,
         tile_n=identity.tile_n,
         tile_k=identity.tile_k,
+        rows_past_end=surplus_rows(problem, identity.tile_m),
         threads=block_threads(warp_m=identity.warp_m, warp_n=identity.warp_n, wave_size=identity.wave_size),
         two_stage=int(identity.two_stage),
         stream_k=int(identity.stream_k),

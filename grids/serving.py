@@ -17,7 +17,7 @@ from cache_schema.identity import REDUCE
 from cache_schema.problem import ELEM_BYTES, ConvProblem
 from cache_schema.table import IdentityTable, is_constant
 from grids import stream_k
-from grids.addressing import canonical, reaches
+from grids.addressing import canonical, reaches, surplus_rows
 from grids.geometry import MAX_GRID, accumulators_per_lane, block_threads, ceil_div, gemm_extents
 from grids.split_k import two_stage_workspace_bytes
 from grids.targets import target
@@ -256,6 +256,7 @@ def _addressing(rows: ServedRows) -> Mask:
         tile_m=tile_m,
         tile_n=tile_n,
         tile_k=tile_k,
+        rows_past_end=surplus_rows(problem, tile_m),
         threads=threads,
         two_stage=rows["two_stage"].astype(np.int64),
         stream_k=rows["stream_k"].astype(np.int64),
@@ -281,6 +282,7 @@ def _may_exceed(problem: ConvProblem, tiles: list[Column], threads: int, store_b
                 tile_m=tile_m,
                 tile_n=tile_n,
                 tile_k=tile_k,
+                rows_past_end=largest[0] - 1,
                 threads=threads,
                 two_stage=two_stage,
                 stream_k=1,

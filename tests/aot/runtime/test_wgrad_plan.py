@@ -156,12 +156,18 @@ def test_workspaces_beyond_32_bits_are_sized_right() -> None:
 
 def test_a_dw_at_the_end_of_the_address_range_is_refused() -> None:
     """A last tile that would wrap past 2^32 is a problem that kernels cannot have, and the message says so."""
-    at = ConvProblem("wgrad", "bf16", n=1, c=32768, h=1, w=1, k=32752, y=1, x=1)
-    identity = wgrad(tile_m=256, warp_m=4)
+    at = ConvProblem("wgrad", "bf16", n=1, c=32766, h=1, w=1, k=32770, y=1, x=1)
+    identity = wgrad(tile_m=256, warp_m=4, vector_size_a=1, vector_size_b=1, vector_size_c=1)
     with pytest.raises(ProblemError, match="dw"):
         wgrad_values(identity, at)
     with pytest.raises(NotServedError, match="S_addressing"):
         plan(identity, at)
+
+
+def test_a_dw_that_fills_the_address_range_is_planned() -> None:
+    """Where tiles share out the rows of dW evenly nothing lies past its end, up to the last byte below 2^31."""
+    at = ConvProblem("wgrad", "bf16", n=1, c=32767, h=1, w=1, k=32768, y=1, x=1)
+    assert plan(wgrad(tile_m=256, warp_m=4, vector_size_b=1, vector_size_c=1), at).steps
 
 
 def test_a_missing_second_step_is_named() -> None:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 ALLOWED = {
     "cache_schema": {"numpy", "zstandard", "yaml"},
     "grids": {"numpy", "yaml", "cache_schema"},
-    "aot": {"numpy", "yaml", "cache_schema", "grids", "click", "llvmlite", "tqdm", "elftools", "msgpack", "zstandard"},
+    "aot": {"numpy", "yaml", "cache_schema", "grids", "click", "llvmlite", "tqdm", "msgpack", "zstandard"},
 }
 
 #: Rooms of aot -> rooms they must not look into: what is made does not know who asks for it.

@@ -16,6 +16,7 @@ from cache_schema.identity import Identity
 from cache_schema.problem import ELEM_BYTES, ConvProblem
 from grids.addressing import canonical
 from grids.geometry import ceil_div, gemm_extents
+from grids.split_k import slice_extent
 
 _WGRAD = (
     ("ptr", "A B D"),
@@ -104,7 +105,8 @@ def wgrad_values(identity: Identity, problem: ConvProblem, degree: int = 1) -> d
         "b_n_bytes": image % _WORD, "b_ho_bytes": stride_h * row % _WORD, "b_wo_bytes": stride_w * pixel % _WORD,
         "b_y_bytes": tap_row % _WORD, "b_x_bytes": tap % _WORD,
         "b_origin_bytes": (p.pad_h * row + p.pad_w * pixel) % _WORD,
-        "k_tiles": tiles, "ks_tiles": ceil_div(tiles, degree), "ks_count": degree,
+        "k_tiles": tiles, "ks_count": degree,
+        "ks_tiles": slice_extent(gemm_k=gemm.k, tile_k=tile_k, degree=degree) // tile_k,
         "k_h_step": dh * stride_h, "k_w_step": dw * stride_w,
         "k_h_end": p.ho * stride_h - p.pad_h, "k_w_end": p.wo * stride_w - p.pad_w,
         "k_h_extent": p.ho * stride_h, "k_w_extent": p.wo * stride_w,

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import struct
-import subprocess
-from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 
 from aot.emulator import Memory, run
-from tests.aot.emulator.oracle.machine import tool
+from tests.aot.emulator.oracle.machine import clang
 
 ENGINES = ("llvm", "numpy")
 ARCHITECTURES = ("gfx942", "gfx950")
@@ -53,27 +49,9 @@ __attribute__((amdgpu_kernel)) void k({GLOBAL} float *data, int n) {{
 """
 
 
-@cache
 def compiled(arch: str, source: str, *options: str) -> bytes:
     """The code object of a C kernel."""
-    with TemporaryDirectory() as folder:
-        text, out = Path(folder) / "k.c", Path(folder) / "k.hsaco"
-        text.write_text(source)
-        command = [
-            tool("clang"),
-            "-target",
-            "amdgcn-amd-amdhsa",
-            f"-mcpu={arch}",
-            "-nogpulib",
-            "-O2",
-            *options,
-            "-o",
-            str(out),
-            str(text),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return out.read_bytes()
+    return clang(arch, source, ".c", "-O2", *options)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

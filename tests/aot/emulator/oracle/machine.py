@@ -213,24 +213,21 @@ def tool(name: str) -> str:
 
 
 @cache
-def assemble(arch: str, source: str) -> bytes:
-    """Assembles and links one code object."""
+def clang(arch: str, source: str, suffix: str, *options: str) -> bytes:
+    """The code object that clang makes of a source in the language of the suffix, assembled or compiled and linked."""
     with tempfile.TemporaryDirectory() as folder:
-        text, out = Path(folder) / "cases.s", Path(folder) / "cases.hsaco"
+        text, out = Path(folder) / f"source{suffix}", Path(folder) / "linked.hsaco"
         text.write_text(source)
-        command = [
-            tool("clang"),
-            "-target",
-            "amdgcn-amd-amdhsa",
-            f"-mcpu={arch}",
-            "-nogpulib",
-            "-o",
-            str(out),
-            str(text),
-        ]
+        target = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={arch}", "-nogpulib"]
+        command = [tool("clang"), *target, *options, "-o", str(out), str(text)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return out.read_bytes()
+
+
+def assemble(arch: str, source: str) -> bytes:
+    """Assembles and links one code object."""
+    return clang(arch, source, ".s")
 
 
 def accepted(arch: str, lines: Sequence[str]) -> list[bool]:

@@ -12,8 +12,9 @@ from aot.toolchain.errors import LinkError, ToolchainMissingError, UnsupportedOb
 from aot.toolchain.linker import link_object
 from aot.toolchain.toolchain import Toolchain
 
-# Stripped: what ships is what loaders read. No build id, which would only repeat the cache's own digest.
-LLD_FLAGS = ("-shared", "--no-undefined", "--strip-all")
+# Debug information is not shipped, symbols are: ROCr and HIP refuse a file without .symtab and .strtab. No build id,
+# which would only repeat the cache's own digest.
+LLD_FLAGS = ("-shared", "--no-undefined", "--strip-debug")
 # The LLD majors whose layout our linker is tested to reproduce; any other links everything itself.
 _SAME_LAYOUT = range(19, 23)
 

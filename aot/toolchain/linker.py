@@ -1,4 +1,4 @@
-"""A linker for one AMDGPU object: the bytes of `ld.lld -shared --no-undefined --strip-all`, without the process.
+"""A linker for one AMDGPU object: the bytes of `ld.lld -shared --no-undefined --strip-debug`, without the process.
 
 An object of ours holds code, kernel descriptors, constant tables and notes, and refers only to itself. The layout that
 ld.lld gives such a file, and that `link_object` computes:
@@ -7,16 +7,17 @@ ld.lld gives such a file, and that `link_object` computes:
     R    .note .dynsym .gnu.hash .hash .dynstr .rodata     constant tables follow the descriptors inside .rodata
     RX   .text                                             each segment starts on the next page at the same page offset
     RW   .dynamic .relro_padding                           padding takes no file space
-    -    .AMDGPU.* .comment .shstrtab
+    -    .AMDGPU.* .comment .symtab .shstrtab .strtab
     section headers, 8-aligned
 
-There is no symbol table: `.dynsym` has all that a loader asks for. Whatever is not listed here raises
-UnsupportedObjectError, and ld.lld has to take over. The layout is that of LLD 19 to 22; only `.comment` differs.
+ROCr's loader looks kernels up in `.symtab`, and HIP refuses a file without `.strtab`. Whatever is not listed here
+raises UnsupportedObjectError, and ld.lld has to take over. The layout is that of LLD 19 to 22; only `.comment` differs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from aot.toolchain import elf
@@ -32,6 +33,8 @@ _PT_LOAD, _PT_DYNAMIC, _PT_NOTE, _PT_PHDR, _PT_GNU_STACK, _PT_GNU_RELRO = 1, 2, 
 _X, _W, _R = 1, 2, 4
 _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ, _DT_SYMENT, _DT_GNU_HASH = 4, 5, 6, 10, 11, 0x6FFFFEF5
 _SEGMENTS = 8
+# Of the outputs that do not shift with the number of .AMDGPU.* sections: the names and the table of symbols.
+_SYMTAB, _SHSTRTAB, _STRTAB = -3, -2, -1
 _ALIGNMENTS = tuple(1 << bit for bit in range(PAGE_BYTES.bit_length()))
 _CODE = elf.SHF_ALLOC | elf.SHF_EXECINSTR
 _CONSTANT = elf.SHF_ALLOC | elf.SHF_MERGE
@@ -78,12 +81,14 @@ def link_object(data: bytes, linker_version: str) -> bytes:
     kept = [(index, section) for index, section in enumerate(source.sections) if _is_kept(section)]
     symbols = _symbols(source)
     exported = [symbol for symbol in symbols if _is_exported(symbol)]
-    outputs, pieces = _outputs(kept, exported, linker_version)
+    static = _static_symbols(source, symbols)
+    outputs, pieces = _outputs(kept, exported, static, linker_version)
     _place(outputs)
     for section in source.sections:
         if section.type == elf.SHT_RELA:
             _relocate(outputs, pieces, symbols, section)
     _fill_tables(outputs, pieces, exported)
+    _fill_symbol_table(outputs, pieces, static)
     return _write(source, outputs)
 
 
@@ -125,17 +130,30 @@ def _symbols(source: elf.ElfFile) -> list[Symbol]:
 
 
 def _is_exported(symbol: Symbol) -> bool:
+    """Whether other files can see it. What is hidden from them is local once linked."""
     return symbol.binding == elf.STB_GLOBAL and symbol.visibility in (elf.STV_DEFAULT, elf.STV_PROTECTED)
 
 
+def _static_symbols(source: elf.ElfFile, symbols: Sequence[Symbol]) -> list[Symbol]:
+    """What `.symtab` lists, in the order of its names: the object's symbols without those of sections, `_DYNAMIC`."""
+    found = [symbol for symbol in symbols[1:] if symbol.type != elf.STT_SECTION]
+    for symbol in found:
+        # ld.lld drops a temporary symbol or keeps it, depending on the section that it is in.
+        if not symbol.name or symbol.name.startswith(".L"):
+            raise UnsupportedObjectError(f"temporary symbol {symbol.name!r}")
+    # Its section is that of the output: the object has none.
+    where = len(source.sections)
+    return [*found, Symbol("_DYNAMIC", elf.STB_LOCAL, elf.STT_NOTYPE, elf.STV_HIDDEN, where, 0, 0)]
+
+
 def _outputs(
-    kept: Sequence[tuple[int, Section]], exported: Sequence[Symbol], version: str
+    kept: Sequence[tuple[int, Section]], exported: Sequence[Symbol], static: Sequence[Symbol], version: str
 ) -> tuple[list[_Output], dict[int, _Piece]]:
-    """The output sections in order, with `.dynsym` and `.dynamic` still blank, and where each input section went."""
+    """The output sections in order, with the tables that hold addresses still blank, and each input section's place."""
     note, text, rodata = (_one_or_more(kept, name) for name in (".note", ".text", ".rodata"))
     if len(note) != 1 or len(text) != 1:
         raise UnsupportedObjectError("more than one .note or .text")
-    names = b"\0" + b"".join(symbol.name.encode() + b"\0" for symbol in exported)
+    names = _strings(symbol.name for symbol in exported)
     ordered = gnu_order([symbol.name for symbol in exported])
     outputs = [
         _Output("", 0, 0, 0, bytearray()),
@@ -159,9 +177,21 @@ def _outputs(
     outputs.append(
         _Output(".comment", elf.SHT_PROGBITS, elf.SHF_MERGE | elf.SHF_STRINGS, 1, bytearray(comment), entry_size=1)
     )
-    outputs.append(_Output(".shstrtab", elf.SHT_STRTAB, 0, 1, bytearray()))
-    outputs[-1].content += b"".join(name.encode() + b"\0" for name in dict.fromkeys(output.name for output in outputs))
+    strings = len(outputs) + 2
+    first_global = 1 + sum(not _is_exported(symbol) for symbol in static)
+    blank = bytearray(elf.SYMBOL.size * (1 + len(static)))
+    outputs += [
+        _Output(".symtab", elf.SHT_SYMTAB, 0, 8, blank, strings, first_global, elf.SYMBOL.size),
+        _Output(".shstrtab", elf.SHT_STRTAB, 0, 1, bytearray()),
+        _Output(".strtab", elf.SHT_STRTAB, 0, 1, bytearray(_strings(symbol.name for symbol in static))),
+    ]
+    outputs[_SHSTRTAB].content += _strings(dict.fromkeys(output.name for output in outputs[1:]))
     return outputs, pieces
+
+
+def _strings(names: Iterable[str]) -> bytes:
+    """A string table: the empty name, then each of these."""
+    return b"\0" + b"".join(name.encode() + b"\0" for name in names)
 
 
 def _one_or_more(kept: Sequence[tuple[int, Section]], name: str) -> list[tuple[int, Section]]:
@@ -243,17 +273,9 @@ def _fill_tables(outputs: Sequence[_Output], pieces: dict[int, _Piece], exported
     by_name = {symbol.name: symbol for symbol in exported}
     if len(by_name) != len(exported) or any(symbol.section not in pieces for symbol in exported):
         raise UnsupportedObjectError("a symbol is exported twice, or from a section that is not in the output")
-    name_offset = 1
-    offsets: dict[str, int] = {}
-    for symbol in exported:
-        offsets[symbol.name] = name_offset
-        name_offset += len(symbol.name.encode()) + 1
+    offsets = dict(zip(by_name, _name_offsets(exported), strict=True))
     for row, name in enumerate(gnu_order(list(by_name)), 1):
-        symbol = by_name[name]
-        piece = pieces[symbol.section]
-        address = outputs[piece.output].address + piece.start + symbol.value
-        kind = symbol.binding << 4 | symbol.type
-        record = (offsets[name], kind, symbol.visibility, piece.output, address, symbol.size)
+        record = _record(outputs, pieces, by_name[name], offsets[name])
         elf.SYMBOL.pack_into(outputs[2].content, row * elf.SYMBOL.size, *record)
     entries = (
         (_DT_SYMTAB, outputs[2].address),
@@ -267,11 +289,41 @@ def _fill_tables(outputs: Sequence[_Output], pieces: dict[int, _Piece], exported
     outputs[8].content[:] = b"".join(elf.DYNAMIC.pack(*entry) for entry in entries)
 
 
+def _fill_symbol_table(outputs: Sequence[_Output], pieces: dict[int, _Piece], static: Sequence[Symbol]) -> None:
+    """`.symtab`: the local symbols in front, each kind in the order of its names."""
+    *_, dynamic = static
+    places = {**pieces, dynamic.section: _Piece(8, 0)}
+    named = sorted(zip(static, _name_offsets(static), strict=True), key=lambda entry: _is_exported(entry[0]))
+    for row, (symbol, name) in enumerate(named, 1):
+        record = _record(outputs, places, symbol, name)
+        elf.SYMBOL.pack_into(outputs[_SYMTAB].content, row * elf.SYMBOL.size, *record)
+
+
+def _name_offsets(symbols: Sequence[Symbol]) -> list[int]:
+    """Where each name begins in `_strings` of all of them."""
+    lengths = (len(symbol.name.encode()) + 1 for symbol in symbols[:-1])
+    return list(itertools.accumulate(lengths, initial=1)) if symbols else []
+
+
+def _record(
+    outputs: Sequence[_Output], pieces: dict[int, _Piece], symbol: Symbol, name: int
+) -> tuple[int, int, int, int, int, int]:
+    """A row of a symbol table."""
+    kind = (elf.STB_GLOBAL if _is_exported(symbol) else elf.STB_LOCAL) << 4 | symbol.type
+    if symbol.section == elf.SHN_ABS:
+        return name, kind, symbol.visibility, elf.SHN_ABS, symbol.value, symbol.size
+    piece = pieces.get(symbol.section)
+    if piece is None:
+        raise UnsupportedObjectError(f"symbol {symbol.name} is in section {symbol.section:#x}")
+    address = (outputs[piece.output].address + piece.start + symbol.value) % (1 << 64)
+    return name, kind, symbol.visibility, piece.output, address, symbol.size
+
+
 def _write(source: elf.ElfFile, outputs: Sequence[_Output]) -> bytes:
-    names = bytes(outputs[-1].content)
-    table = _align(outputs[-1].offset + len(names), 8)
+    names = bytes(outputs[_SHSTRTAB].content)
+    table = _align(outputs[_STRTAB].offset + len(outputs[_STRTAB].content), 8)
     image = bytearray(table + len(outputs) * elf.SECTION.size)
-    counts = (elf.SEGMENT.size, _SEGMENTS, elf.SECTION.size, len(outputs), len(outputs) - 1)
+    counts = (elf.SEGMENT.size, _SEGMENTS, elf.SECTION.size, len(outputs), len(outputs) + _SHSTRTAB)
     ident = elf.MAGIC + bytes([source.abi_version]) + bytes(7)
     header = (ident, elf.ET_DYN, elf.EM_AMDGPU, 1, 0, elf.HEADER.size, table, source.flags, elf.HEADER.size, *counts)
     elf.HEADER.pack_into(image, 0, *header)

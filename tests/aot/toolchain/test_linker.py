@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import random
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from aot.toolchain import Engine, Toolchain, elf, link, read_code_object
 from aot.toolchain.discover import OWN_LINKER
@@ -71,6 +74,33 @@ def test_several_kernels(with_lld: Toolchain, engine: Engine) -> None:
     assert same(with_lld, obj)
 
 
+def test_hidden_symbols(with_lld: Toolchain, engine: Engine) -> None:
+    """A function that other files may not see is local in the linked file, between the locals and the kernel."""
+    helper = "define hidden void @{0}() noinline {{ ret void }}\n"
+    obj = engine.compile(Sample("hidden").ir() + helper.format("first_helper") + helper.format("helper"))
+    assert same(with_lld, obj)
+    file = elf.read_elf(link_object(obj, with_lld.linker_version))
+    bindings = {symbol.name: symbol.binding for symbol in file.symbols(file.find(".symtab"))}
+    assert (bindings["helper"], bindings["rocke_kernel"]) == (elf.STB_LOCAL, elf.STB_GLOBAL)
+
+
+def static_symbols(image: bytes) -> set[tuple[str, str, str, int]]:
+    """(name, binding, type, size) of the named symbols of `.symtab`, as pyelftools reads them."""
+    table = ELFFile(io.BytesIO(image)).get_section_by_name(".symtab")
+    return {(s.name, s["st_info"]["bind"], s["st_info"]["type"], s["st_size"]) for s in table.iter_symbols() if s.name}
+
+
+def test_pyelftools_finds_the_kernel(code: dict[Sample, bytes]) -> None:
+    """`.symtab` lists every kernel as a global function and its descriptor as a global object of 64 bytes."""
+    for sample, image in code.items():
+        size = read_code_object(image).code_bytes
+        kernel = {(sample.symbol, "STB_GLOBAL", "STT_FUNC", size)}
+        descriptor = {(f"{sample.symbol}.kd", "STB_GLOBAL", "STT_OBJECT", 64)}
+        found = static_symbols(image)
+        assert kernel | descriptor <= found
+        assert {row for row in found if row[1] != "STB_LOCAL"} == kernel | descriptor
+
+
 @pytest.mark.skipif(not Path("/usr/bin/readelf").exists(), reason="binutils' readelf is the judge here")
 def test_binutils_accepts_the_tables(toolchain: Toolchain, code: dict[Sample, bytes], tmp_path: Path) -> None:
     """GNU readelf finds the kernel and its descriptor through both hash tables, without a complaint."""
@@ -79,7 +109,11 @@ def test_binutils_accepts_the_tables(toolchain: Toolchain, code: dict[Sample, by
     path.write_bytes(image)
     result = subprocess.run(["/usr/bin/readelf", "-aW", "-I", str(path)], capture_output=True, text=True, check=True)
     assert result.stderr == ""
-    assert result.stdout.count(sample.symbol + ".kd") >= 1
+    dynamic, static = (table for table in result.stdout.split("Symbol table '")[1:])
+    for name, table in ((".dynsym", dynamic), (".symtab", static)):
+        assert table.startswith(name)
+        assert re.search(rf"FUNC +GLOBAL +PROTECTED +7 {sample.symbol}$", table, re.MULTILINE)
+        assert re.search(rf" 64 OBJECT +GLOBAL +DEFAULT +6 {sample.symbol}\.kd$", table, re.MULTILINE)
     assert toolchain.linker_version.encode() in image
 
 

@@ -20,6 +20,9 @@ _UNUSED_INPUTS = (
     "multigrid-sync-arg", "queue-ptr", "workitem-id-y", "workitem-id-z",
 )  # fmt: skip
 
+#: Version 5, times a hundred. Loaders before ROCm 6.3 refuse 6, which adds nothing for these targets.
+_CODE_OBJECT_VERSION = 500
+
 _KINDS: Mapping[str, Type] = {"ptr": GLOBAL_PTR, "i32": I32, "u32": I32, "i64": I64}
 
 
@@ -86,6 +89,7 @@ def render(
     }
     spelled = [f'"amdgpu-no-{name}"' for name in unused]
     spelled += [f'"{name}"="{value}"' if value else f'"{name}"' for name, value in sorted(function_attributes.items())]
+    version = b.metadata_node(f'!{{i32 1, !"amdhsa_code_object_version", i32 {_CODE_OBJECT_VERSION}}}')
     body = "\n".join(f"{block.label}:\n" + "\n".join(f"  {line}" for line in block.lines) for block in b.blocks)
     parts = [
         lds.declaration() if lds.size else "",
@@ -94,6 +98,7 @@ def render(
         "}",
         *(b.declarations[name] for name in sorted(b.declarations)),
         f"attributes #0 = {{ norecurse nounwind {' '.join(spelled)} }}",
+        f"!llvm.module.flags = !{{{version}}}",
         *(f"!{index} = {node}" for index, node in enumerate(b.metadata)),
     ]
     return "\n".join(part for part in parts if part) + "\n"

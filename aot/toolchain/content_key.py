@@ -2,7 +2,7 @@
 
     key = sha256 over the parts below, each as its length (8 bytes, little endian) and its bytes:
         version tag, IR with the kernel named by the placeholder, target, code generation options, pass pipeline,
-        compiler digest
+        how it is linked, compiler digest
     symbol = "rocke_" + the key's first 24 hex digits
 
 Lengths in front make the parts unambiguous. The symbol depends on the key alone, so equal code is equal bytes.
@@ -16,11 +16,12 @@ from typing import Protocol
 
 from aot.toolchain.engine import TRIPLE
 from aot.toolchain.errors import CompileError
+from aot.toolchain.link import LLD_FLAGS
 from aot.toolchain.toolchain import Toolchain
 
 KERNEL_PLACEHOLDER = "rocke_kernel"
-# Raised when the engines themselves change what they ask of LLVM (level, relocation model) or the link flags change.
-_VERSION = "rocke-aot content key 1"
+# Raised when the engines themselves change what they ask of LLVM (level, relocation model).
+_VERSION = "rocke-aot content key 2"
 _SYMBOL_PREFIX, _SYMBOL_DIGITS = "rocke_", 24
 _PLACEHOLDER = re.compile(rf"@{KERNEL_PLACEHOLDER}(?![-\w$.])")
 
@@ -41,7 +42,8 @@ class KernelCode(Protocol):
 def content_key(source: KernelCode, toolchain: Toolchain, arch: str) -> str:
     """64 hex digits. `source.ir` names its kernel KERNEL_PLACEHOLDER."""
     options = " ".join(sorted(source.codegen_options))
-    parts = (_VERSION, source.ir, f"{TRIPLE}--{arch}", options, source.passes, toolchain.compiler_digest)
+    linking = " ".join(LLD_FLAGS)
+    parts = (_VERSION, source.ir, f"{TRIPLE}--{arch}", options, source.passes, linking, toolchain.compiler_digest)
     digest = hashlib.sha256()
     for part in parts:
         raw = part.encode()

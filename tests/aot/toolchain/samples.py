@@ -48,7 +48,7 @@ class Sample:
             "declare i32 @llvm.amdgcn.workitem.id.x()\ndeclare i32 @llvm.amdgcn.workgroup.id.x()",
             f"declare <4 x float> @{_MFMA}(<4 x half>, <4 x half>, <4 x float>, i32 immarg, i32 immarg, i32 immarg)",
             f'attributes #0 = {{ nounwind norecurse "target-cpu"="{self.arch}" {_ATTRIBUTES} }}',
-            '!llvm.module.flags = !{!0}\n!0 = !{i32 1, !"amdhsa_code_object_version", i32 600}',
+            '!llvm.module.flags = !{!0}\n!0 = !{i32 1, !"amdhsa_code_object_version", i32 500}',
         )
         return "\n".join(sections) + "\n"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from dataclasses import dataclass
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from aot.toolchain import Engine, Toolchain, content_key, link, read_code_object, symbol_of, with_symbol
 from aot.toolchain.errors import CompileError
 from tests.aot.toolchain.samples import Sample
+
+content_key_module = importlib.import_module("aot.toolchain.content_key")
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,13 @@ def test_everything_that_changes_code_changes_the_key(toolchain: Toolchain) -> N
         content_key(SOURCE, dataclasses.replace(toolchain, compiler_digest="0" * 64), "gfx950"),
     ]
     assert len(set(keys)) == len(keys)
+
+
+def test_how_it_is_linked_is_in_the_key(toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another way of linking is another kernel: code objects of the time before symbol tables are not taken again."""
+    now = content_key(SOURCE, toolchain, "gfx950")
+    monkeypatch.setattr(content_key_module, "LLD_FLAGS", ("-shared", "--no-undefined", "--strip-all"))
+    assert content_key(SOURCE, toolchain, "gfx950") != now
 
 
 def test_nothing_else_does(toolchain: Toolchain) -> None:

@@ -134,8 +134,10 @@ def kernel(report: KernelReport, verdicts: Mapping[str, Mapping[str, Any]], disa
                     f"{entry.code_bytes:,} bytes"
                     + (f", of them {statistics.code_bytes:,} instructions" if statistics else ""),
                 ),
+                ("loader contract", "violated" if report.violations else "ok"),
             ]
         ),
+        *(f"  {violation}" for violation in report.violations),
         "\nloops with matrix instructions, per iteration",
         _loops(statistics) if statistics else f"  unknown: {report.unread}",
         "\nidentity",

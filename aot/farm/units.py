@@ -12,6 +12,7 @@ from functools import lru_cache
 from aot.farm.results import STAGES, Chunk, Claim, Compiled, Emission, Facts, Failure, UnitResult
 from aot.kernels import KernelSource, emit
 from aot.toolchain import Engine, Toolchain, content_key, link, open_engine, read_code_object, symbol_of, with_symbol
+from aot.toolchain.loader_contract import Expected, check_loader_contract
 from cache_schema.identity import Identity
 
 
@@ -59,6 +60,7 @@ def _compile(toolchain: Toolchain, arch: str, source: KernelSource, key: str, wa
     watch.move("codegen", "passes", engine.timings.passes - before[1])
     code = link(toolchain, relocatable)
     watch.lap("link")
+    check_loader_contract(code, Expected(arch, symbol_of(key), source.arguments, source.block_size))
     facts = _facts(code)
     watch.lap("read")
     return Compiled(facts, code)

@@ -9,6 +9,7 @@ from aot.inspection.hot_loop import KernelStatistics, kernel_statistics
 from aot.inspection.occupancy import Occupancy, occupancy
 from aot.toolchain import Instruction, Toolchain, disassemble
 from aot.toolchain.errors import ToolchainMissingError
+from aot.toolchain.loader_contract import Expected, Violation, violations
 from cache_schema.cache_reader import Cache, Entry
 from cache_schema.errors import DeliveryError
 from cache_schema.identity import FIELD_DEFAULT, FIELDS, Identity
@@ -17,10 +18,14 @@ from cache_schema.label import encode
 
 @dataclass(frozen=True)
 class KernelReport:
-    """One entry, read from its code object. Without a disassembler there are no statistics, and `unread` says why."""
+    """One entry, read from its code object. Without a disassembler there are no statistics, and `unread` says why.
+
+    `violations` are the requirements of loaders and launches that the code object breaks.
+    """
 
     entry: Entry
     occupancy: Occupancy
+    violations: tuple[Violation, ...]
     statistics: KernelStatistics | None
     instructions: tuple[Instruction, ...]
     unread: str = ""
@@ -53,6 +58,10 @@ class KernelReport:
             "arguments": [
                 {"name": a.name, "kind": a.kind, "offset": offsets[a.name], "size": a.size}
                 for a in entry.arguments.arguments
+            ],
+            "loader_contract": [
+                {"requirement": v.requirement.name, "required_by": v.requirement.who, "found": v.found}
+                for v in self.violations
             ],
             "statistics": self.statistics.to_json() if self.statistics else None,
             "unread": self.unread,
@@ -89,11 +98,12 @@ def report_kernel(cache: Cache, number: int, toolchain: Toolchain | None = None)
     held = occupancy(
         cache.arch, vgprs=entry.vgprs, sgprs=entry.sgprs, lds_bytes=entry.lds_bytes, block_size=entry.block_size
     )
+    broken = violations(code, Expected(cache.arch, entry.symbol, entry.arguments, entry.block_size))
     try:
         instructions = tuple(disassemble(toolchain, code))
     except ToolchainMissingError as error:
-        return KernelReport(entry, held, None, (), str(error))
-    return KernelReport(entry, held, kernel_statistics(instructions), instructions)
+        return KernelReport(entry, held, broken, None, (), str(error))
+    return KernelReport(entry, held, broken, kernel_statistics(instructions), instructions)
 
 
 def set_fields(identity: Identity) -> list[tuple[str, str | int | bool]]:

@@ -86,7 +86,7 @@ def read(code: bytes) -> CodeObject:
     entry_offset, code_bytes = entry - text.address, functions[0].size
     if not 0 <= entry_offset <= entry_offset + code_bytes <= len(text.content):
         raise CodeObjectError(f"kernel {name} is outside of .text")
-    metadata = _kernel_metadata(file.find(".note").content, name)
+    metadata = kernel_metadata(read_metadata(file.find(".note").content), name)
     return CodeObject(
         arch=arch,
         symbol=name,
@@ -119,14 +119,21 @@ def _bytes_at(file: elf.ElfFile, address: int, size: int) -> bytes:
     raise CodeObjectError(f"no section holds {size} bytes at {address:#x}")
 
 
-def _kernel_metadata(notes: bytes, kernel: str) -> dict[str, Any]:
-    """The metadata map of one kernel, from the msgpack document in the AMDGPU note."""
+def read_metadata(notes: bytes) -> dict[str, Any]:
+    """The msgpack document in the AMDGPU note of a `.note` section."""
     document = _metadata_note(notes)
     try:
         metadata = msgpack.unpackb(document)
     except (ValueError, msgpack.exceptions.UnpackException, RecursionError) as error:
         raise CodeObjectError(f"metadata is not msgpack: {error}") from error
-    kernels = metadata.get("amdhsa.kernels") if isinstance(metadata, dict) else None
+    if not isinstance(metadata, dict):
+        raise CodeObjectError("metadata is not a map")
+    return metadata
+
+
+def kernel_metadata(metadata: Mapping[str, Any], kernel: str) -> dict[str, Any]:
+    """The part of the metadata that describes one kernel."""
+    kernels = metadata.get("amdhsa.kernels")
     if not isinstance(kernels, list) or not all(isinstance(entry, dict) for entry in kernels):
         raise CodeObjectError("metadata has no list amdhsa.kernels")
     found: list[dict[str, Any]] = [entry for entry in kernels if entry.get(".symbol") == f"{kernel}.kd"]

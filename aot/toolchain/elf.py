@@ -26,12 +26,16 @@ ET_REL, ET_DYN = 1, 3
 
 SHT_PROGBITS, SHT_SYMTAB, SHT_STRTAB, SHT_RELA, SHT_HASH, SHT_DYNAMIC, SHT_NOTE, SHT_NOBITS = 1, 2, 3, 4, 5, 6, 7, 8
 SHT_DYNSYM, SHT_GNU_HASH = 11, 0x6FFFFFF6
+SHT_REL = 9
 SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR, SHF_MERGE, SHF_STRINGS = 1, 2, 4, 0x10, 0x20
+PT_LOAD, PT_DYNAMIC, PT_NOTE, PT_PHDR, PT_GNU_STACK, PT_GNU_RELRO = 1, 2, 4, 6, 0x6474E551, 0x6474E552
+PF_X, PF_W, PF_R = 1, 2, 4
+DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_GNU_HASH = 4, 5, 6, 10, 11, 0x6FFFFEF5
 
 STB_LOCAL, STB_GLOBAL = 0, 1
 STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_SECTION = 0, 1, 2, 3
 STV_DEFAULT, STV_HIDDEN, STV_PROTECTED = 0, 2, 3
-SHN_UNDEF, SHN_LORESERVE, SHN_ABS = 0, 0xFF00, 0xFFF1
+SHN_UNDEF, SHN_LORESERVE, SHN_ABS, SHN_COMMON = 0, 0xFF00, 0xFFF1, 0xFFF2
 
 
 class Section(NamedTuple):
@@ -41,12 +45,26 @@ class Section(NamedTuple):
     type: int
     flags: int
     address: int
+    offset: int
     size: int
     link: int
     info: int
     align: int
     entry_size: int
     content: bytes
+
+
+class Segment(NamedTuple):
+    """A program header."""
+
+    type: int
+    flags: int
+    offset: int
+    address: int
+    physical_address: int
+    file_bytes: int
+    memory_bytes: int
+    align: int
 
 
 class Symbol(NamedTuple):
@@ -113,6 +131,14 @@ def read_elf(data: bytes) -> ElfFile:
     return ElfFile(kind, ident[8], flags, tuple(_section(data, names, header) for header in headers))
 
 
+def read_segments(data: bytes) -> tuple[Segment, ...]:
+    """The program headers of the file in `data`, which `read_elf` takes."""
+    _, _, _, _, _, table, _, _, _, entry_size, count, _, _, _ = HEADER.unpack_from(data)
+    if entry_size != SEGMENT.size or table + count * SEGMENT.size > len(data):
+        raise CodeObjectError(f"program headers: {count} of {entry_size} bytes at {table}, in {len(data)} bytes")
+    return tuple(Segment(*SEGMENT.unpack_from(data, table + index * SEGMENT.size)) for index in range(count))
+
+
 def records(layout: struct.Struct, section: Section) -> Iterator[tuple[Any, ...]]:
     """The fixed-size records of a section."""
     if len(section.content) % layout.size:
@@ -149,6 +175,6 @@ def _content(data: bytes, header: tuple[int, ...]) -> bytes:
 
 
 def _section(data: bytes, names: bytes, header: tuple[int, ...]) -> Section:
-    name, kind, flags, address, _, size, link, info, align, entry_size = header
-    content = _content(data, header)
-    return Section(read_name(names, name), kind, flags, address, size, link, info, align, entry_size, content)
+    name, kind, flags, address, offset, size, link, info, align, entry_size = header
+    place = (kind, flags, address, offset, size, link, info, align, entry_size)
+    return Section(read_name(names, name), *place, _content(data, header))

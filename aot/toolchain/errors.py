@@ -41,5 +41,9 @@ class CodeObjectError(DeliveryError):
     """Bytes that are not a whole AMDGPU HSA code object with one kernel."""
 
 
+class LoaderContractError(DeliveryError):
+    """A code object that a loader would refuse, or launch otherwise than planned."""
+
+
 class DisassemblyError(DeliveryError):
     """Code that LLVM's disassembler does not decode."""

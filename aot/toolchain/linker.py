@@ -29,9 +29,7 @@ PAGE_BYTES = 0x1000
 
 _R_REL32, _R_REL64, _R_REL32_LO, _R_REL32_HI = 4, 5, 10, 11
 _SHT_LLVM_ADDRSIG = 0x6FFF4C03
-_PT_LOAD, _PT_DYNAMIC, _PT_NOTE, _PT_PHDR, _PT_GNU_STACK, _PT_GNU_RELRO = 1, 2, 4, 6, 0x6474E551, 0x6474E552
-_X, _W, _R = 1, 2, 4
-_DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ, _DT_SYMENT, _DT_GNU_HASH = 4, 5, 6, 10, 11, 0x6FFFFEF5
+_R, _RX, _RW = elf.PF_R, elf.PF_R | elf.PF_X, elf.PF_R | elf.PF_W
 _SEGMENTS = 8
 # Of the outputs that do not shift with the number of .AMDGPU.* sections: the names and the table of symbols.
 _SYMTAB, _SHSTRTAB, _STRTAB = -3, -2, -1
@@ -278,12 +276,12 @@ def _fill_tables(outputs: Sequence[_Output], pieces: dict[int, _Piece], exported
         record = _record(outputs, pieces, by_name[name], offsets[name])
         elf.SYMBOL.pack_into(outputs[2].content, row * elf.SYMBOL.size, *record)
     entries = (
-        (_DT_SYMTAB, outputs[2].address),
-        (_DT_SYMENT, elf.SYMBOL.size),
-        (_DT_STRTAB, outputs[5].address),
-        (_DT_STRSZ, len(outputs[5].content)),
-        (_DT_GNU_HASH, outputs[3].address),
-        (_DT_HASH, outputs[4].address),
+        (elf.DT_SYMTAB, outputs[2].address),
+        (elf.DT_SYMENT, elf.SYMBOL.size),
+        (elf.DT_STRTAB, outputs[5].address),
+        (elf.DT_STRSZ, len(outputs[5].content)),
+        (elf.DT_GNU_HASH, outputs[3].address),
+        (elf.DT_HASH, outputs[4].address),
         (0, 0),
     )
     outputs[8].content[:] = b"".join(elf.DYNAMIC.pack(*entry) for entry in entries)
@@ -343,14 +341,14 @@ def _segments(outputs: Sequence[_Output]) -> bytes:
     headers, start = _SEGMENTS * elf.SEGMENT.size, elf.HEADER.size
     dynamic_bytes, relro_bytes = len(dynamic.content), relro.end - dynamic.address
     rows = (
-        (_PT_PHDR, _R, start, start, headers, headers, 8),
-        (_PT_LOAD, _R, 0, 0, rodata.end, rodata.end, PAGE_BYTES),
-        (_PT_LOAD, _R | _X, text.offset, text.address, len(text.content), len(text.content), PAGE_BYTES),
-        (_PT_LOAD, _R | _W, dynamic.offset, dynamic.address, dynamic_bytes, relro_bytes, PAGE_BYTES),
-        (_PT_DYNAMIC, _R | _W, dynamic.offset, dynamic.address, dynamic_bytes, dynamic_bytes, dynamic.align),
-        (_PT_GNU_RELRO, _R, dynamic.offset, dynamic.address, dynamic_bytes, relro_bytes, 1),
-        (_PT_GNU_STACK, _R | _W, 0, 0, 0, 0, 0),
-        (_PT_NOTE, _R, note.offset, note.address, len(note.content), len(note.content), note.align),
+        (elf.PT_PHDR, _R, start, start, headers, headers, 8),
+        (elf.PT_LOAD, _R, 0, 0, rodata.end, rodata.end, PAGE_BYTES),
+        (elf.PT_LOAD, _RX, text.offset, text.address, len(text.content), len(text.content), PAGE_BYTES),
+        (elf.PT_LOAD, _RW, dynamic.offset, dynamic.address, dynamic_bytes, relro_bytes, PAGE_BYTES),
+        (elf.PT_DYNAMIC, _RW, dynamic.offset, dynamic.address, dynamic_bytes, dynamic_bytes, dynamic.align),
+        (elf.PT_GNU_RELRO, _R, dynamic.offset, dynamic.address, dynamic_bytes, relro_bytes, 1),
+        (elf.PT_GNU_STACK, _RW, 0, 0, 0, 0, 0),
+        (elf.PT_NOTE, _R, note.offset, note.address, len(note.content), len(note.content), note.align),
     )
     return b"".join(
         elf.SEGMENT.pack(kind, flags, offset, address, address, file_bytes, memory_bytes, align)

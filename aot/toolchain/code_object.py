@@ -86,7 +86,7 @@ def read(code: bytes) -> CodeObject:
     entry_offset, code_bytes = entry - text.address, functions[0].size
     if not 0 <= entry_offset <= entry_offset + code_bytes <= len(text.content):
         raise CodeObjectError(f"kernel {name} is outside of .text")
-    metadata = kernel_metadata(read_metadata(file.find(".note").content), name)
+    metadata = _kernel_metadata(read_metadata(file.find(".note").content), name)
     return CodeObject(
         arch=arch,
         symbol=name,
@@ -131,7 +131,7 @@ def read_metadata(notes: bytes) -> dict[str, Any]:
     return metadata
 
 
-def kernel_metadata(metadata: Mapping[str, Any], kernel: str) -> dict[str, Any]:
+def _kernel_metadata(metadata: Mapping[str, Any], kernel: str) -> dict[str, Any]:
     """The part of the metadata that describes one kernel."""
     kernels = metadata.get("amdhsa.kernels")
     if not isinstance(kernels, list) or not all(isinstance(entry, dict) for entry in kernels):

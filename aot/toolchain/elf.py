@@ -132,7 +132,9 @@ def read_elf(data: bytes) -> ElfFile:
 
 
 def read_segments(data: bytes) -> tuple[Segment, ...]:
-    """The program headers of the file in `data`, which `read_elf` takes."""
+    """The program headers of the file in `data`. Raises CodeObjectError."""
+    if len(data) < HEADER.size:
+        raise CodeObjectError(f"{len(data)} bytes are too short for an ELF header")
     _, _, _, _, _, table, _, _, _, entry_size, count, _, _, _ = HEADER.unpack_from(data)
     if entry_size != SEGMENT.size or table + count * SEGMENT.size > len(data):
         raise CodeObjectError(f"program headers: {count} of {entry_size} bytes at {table}, in {len(data)} bytes")

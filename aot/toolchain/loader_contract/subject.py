@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from aot.toolchain import elf
-from aot.toolchain.code_object import kernel_metadata, read_metadata
+from aot.toolchain.code_object import read_metadata
 from aot.toolchain.errors import CodeObjectError
 from aot.toolchain.kernel_descriptor import DESCRIPTOR_BYTES, KernelDescriptor, read_descriptor
 from cache_schema.arguments import ArgumentList
@@ -108,8 +108,11 @@ class Subject:
 
     @cached_property
     def kernel(self) -> dict[str, Any]:
-        """The kernel's part of the metadata."""
-        return kernel_metadata(self.metadata, self.expected.symbol)
+        """The one kernel that the metadata describes."""
+        kernels = self.metadata.get("amdhsa.kernels")
+        if not isinstance(kernels, list) or len(kernels) != 1 or not isinstance(kernels[0], dict):
+            raise CodeObjectError("metadata describes no kernel, or several")
+        return dict(kernels[0])
 
     @cached_property
     def arguments(self) -> list[dict[str, Any]]:

@@ -22,17 +22,22 @@ _ZERO_PROPERTIES = 0xF380
 _PROPERTY_SGPRS = (4, 2, 2, 2, 2, 2, 1)
 
 
+def _home(subject: Subject, symbol: elf.Symbol) -> str:
+    """The section that a symbol is in."""
+    sections = subject.file.sections
+    return sections[symbol.section].name if symbol.section < len(sections) else "nowhere"
+
+
 def _function(subject: Subject) -> str:
     symbol, text = subject.function, subject.file.find(".text")
     inside = text.address <= symbol.value <= symbol.value + symbol.size <= text.address + text.size
     right = (symbol.binding, symbol.type) == (elf.STB_GLOBAL, elf.STT_FUNC) and symbol.size > 0 and inside
-    return unless(right and subject.file.sections[symbol.section].name == ".text", f"found {symbol}")
+    return unless(right and _home(subject, symbol) == ".text", f"found {symbol}")
 
 
 def _object(subject: Subject) -> str:
     symbol = subject.object
-    where = subject.file.sections[symbol.section].name if symbol.section < len(subject.file.sections) else "nowhere"
-    found = (symbol.binding, symbol.type, symbol.size, where)
+    found = (symbol.binding, symbol.type, symbol.size, _home(subject, symbol))
     return unless(found == (elf.STB_GLOBAL, elf.STT_OBJECT, DESCRIPTOR_BYTES, ".rodata"), f"found {symbol}")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from aot.toolchain import Engine, Toolchain, elf, link, read_code_object
 from aot.toolchain.discover import OWN_LINKER
@@ -87,6 +88,7 @@ def test_hidden_symbols(with_lld: Toolchain, engine: Engine) -> None:
 def static_symbols(image: bytes) -> set[tuple[str, str, str, int]]:
     """(name, binding, type, size) of the named symbols of `.symtab`, as pyelftools reads them."""
     table = ELFFile(io.BytesIO(image)).get_section_by_name(".symtab")
+    assert isinstance(table, SymbolTableSection)
     return {(s.name, s["st_info"]["bind"], s["st_info"]["type"], s["st_size"]) for s in table.iter_symbols() if s.name}
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,13 @@ from aot.cli.main import run
 from aot.cli.problem_options import ProblemRequest
 from aot.runtime.plan_data import Plan
 from aot.runtime.problem_text import problem_text
-from aot.toolchain import read_code_object
+from aot.toolchain import Toolchain, read_code_object
 from cache_schema.digest import identity_digest
 from cache_schema.errors import RequestError
 from cache_schema.label import encode
 from cache_schema.problem import ConvProblem
-from tests.aot.samples import rejected_identities, sample_identities
+from tests.aot.samples import QUICK, rejected_identities, sample_identities
+from tests.aot.small_cache import write_small_cache
 
 LINE = "convbfp16 -n 8 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -F 1"
 FLAGS = ["--n", "8", "--c", "64", "--h", "56", "--w", "56", "--k", "64", "--y", "3", "--x", "3", "--pad", "1"]
@@ -58,11 +61,35 @@ def test_inspect_one_kernel(small_cache: Path, capsys: pytest.CaptureFixture[str
     assert answer["label"] == LABEL
     assert answer["arguments"][0] == {"name": "A", "kind": "ptr", "offset": 0, "size": 8}
     assert any("v_mfma_f32_16x16x32_bf16" in line for line in answer["disassembly"])
+    assert answer["loader_contract"] == []
     assert ask(capsys, "inspect", small_cache, "--identity", answer["digest"])["symbol"] == answer["symbol"]
     assert run(["inspect", str(small_cache), "--identity", answer["digest"][:10], "--disasm"]) == 0
     shown = capsys.readouterr().out
     assert "16x16x32_bf16" in shown
     assert "s_endpgm" in shown
+    assert re.search(r"^ *loader contract +ok$", shown, re.MULTILINE)
+
+
+def test_inspect_shows_a_broken_contract(
+    tmp_path: Path, local_toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A cache with a code object that no loader takes says which requirements are broken and who makes them."""
+    linking = importlib.import_module("aot.toolchain.link")
+    monkeypatch.setattr("aot.farm.units.link", lambda chosen, obj: _without_strtab(linking.link(chosen, obj)))
+    monkeypatch.setattr("aot.farm.units.check_loader_contract", lambda *_: None)
+    cache = write_small_cache(tmp_path / "old.rocke", local_toolchain, [QUICK])
+    found = ask(capsys, "inspect", cache, "--identity", encode(QUICK))["loader_contract"]
+    assert {"requirement": "section .strtab", "required_by": "clr", "found": "0 sections .strtab"} in found
+    assert run(["inspect", str(cache), "--identity", encode(QUICK)]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^ *loader contract +violated$", shown, re.MULTILINE)
+    for violation in found:
+        assert f"  {violation['requirement']}: {violation['found']}; required by {violation['required_by']}: " in shown
+
+
+def _without_strtab(code: bytes) -> bytes:
+    names = code.rindex(b"\0.strtab\0")
+    return code[:names] + b"\0.xtrtab\0" + code[names + 9 :]
 
 
 def test_inspect_serving(small_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from aot.farm.results import Chunk, Compiled, Emission, Failure
 from aot.farm.selection import GridScope, select
 from aot.farm.units import build_chunk
-from aot.toolchain import Toolchain, find_toolchain, read_code_object, symbol_of
+from aot.toolchain import Toolchain, find_toolchain, link, read_code_object, symbol_of
 from cache_schema.identity import Identity
 from cache_schema.table import IdentityTable
 
@@ -76,6 +76,22 @@ def test_a_refused_claim_is_not_compiled(toolchain: Toolchain, identity: Identit
     assert result.made is None
     assert seen == [(row, result.emission)]
     assert result.seconds["codegen"] == 0
+
+
+def test_a_broken_contract_is_a_failure(
+    toolchain: Toolchain, identity: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A code object that loaders would refuse is no result: the kernel fails with the name of the requirement."""
+
+    def link_as_version_6(chosen: Toolchain, obj: bytes) -> bytes:
+        code = link(chosen, obj)
+        return code[:8] + b"\x04" + code[9:]
+
+    monkeypatch.setattr("aot.farm.units.link", link_as_version_6)
+    ((_, result),) = build_chunk(_chunk(toolchain, identity))
+    assert isinstance(result.made, Failure)
+    assert result.made.stage == "read"
+    assert result.made.message.startswith("LoaderContractError: ABI version: ABI version 4; required by ROCr, clr: ")
 
 
 def test_a_failure_is_a_result(toolchain: Toolchain, identity: Identity) -> None:

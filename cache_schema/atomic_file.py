@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
+import secrets
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,8 @@ from cache_schema.errors import DeliveryError, RequestError
 
 #: Errors that the same request will always meet again.
 _REQUEST_ERRORS = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
+#: Bytes of a temporary name's random part: no two writers of any machine meet, so none has to try again.
+_NAME_BYTES = 16
 
 
 @contextlib.contextmanager
@@ -20,30 +24,35 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
     """A temporary file in the folder of `path`; on success it is synced and takes the name, else it disappears.
 
     Readable and writable. Raises RequestError when the folder cannot be written, DeliveryError for a full or failing
-    disk.
+    disk. Whatever else fails in the body of the `with` statement passes through as it is.
     """
-    temporary: Path | None = None
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(_NAME_BYTES)}.tmp")
+    with _writing(path):
+        # Created with the mode of any new file, less the umask: a cache is shared like any other build product.
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-        temporary = Path(name)
-        with os.fdopen(descriptor, "w+b") as file:
+        with io.BufferedRandom(_Written(descriptor, path)) as file:
             yield file
             file.flush()
-            length = file.tell()
-            os.fsync(descriptor)
-            if os.fstat(descriptor).st_size != length:
-                raise OSError(f"{os.fstat(descriptor).st_size} bytes arrived of {length}")
-            # mkstemp makes private files; a cache is shared like any other build product.
-            os.fchmod(descriptor, 0o666 & ~_umask())
-        temporary.replace(path)
-        temporary = None
-        sync_folder(path.parent)
-    except OSError as error:
-        kind = RequestError if isinstance(error, _REQUEST_ERRORS) else DeliveryError
-        raise kind(f"cannot write {path}: {error.strerror or error}") from error
+            with _writing(path):
+                os.fsync(descriptor)
+                if (arrived := os.fstat(descriptor).st_size) != file.tell():
+                    raise OSError(f"{arrived} bytes arrived of {file.tell()}")
+        with _writing(path):
+            temporary.replace(path)
+            sync_folder(path.parent)
     finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def scratch_file(path: Path) -> Iterator[BinaryIO]:
+    """A file without a name for parts of what `path` is going to be; errors as those of `replace_file`."""
+    with _writing(path):
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        Path(name).unlink()
+    with io.BufferedRandom(_Written(descriptor, path)) as file:
+        yield file
 
 
 def sync_folder(folder: Path) -> None:
@@ -55,7 +64,22 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+class _Written(io.FileIO):
+    """An open file whose failing writes are failures to write `path`."""
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        super().__init__(descriptor, "r+b")
+        self._path = path
+
+    def write(self, data: object, /) -> int:
+        with _writing(self._path):
+            return super().write(data)  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        kind = RequestError if isinstance(error, _REQUEST_ERRORS) else DeliveryError
+        raise kind(f"cannot write {path}: {error.strerror or error}") from error

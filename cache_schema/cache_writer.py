@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import tempfile
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ import numpy.typing as npt
 import zstandard
 
 from cache_schema import blobs as blob_blocks
-from cache_schema.atomic_file import replace_file
+from cache_schema.atomic_file import replace_file, scratch_file
 from cache_schema.cache_columns import Sections
 from cache_schema.cache_format import HEADER_BYTES, PAGE, SEAL_BYTES, Header, to_json
 from cache_schema.digest import DIGEST_BYTES, table_digests
@@ -67,7 +66,7 @@ def write_cache(
     _check_names(ledger.table, arch, dtype)
     _check_disjoint(digests, ledger)
 
-    with replace_file(path) as file, tempfile.TemporaryFile(dir=path.parent) as frames:
+    with replace_file(path) as file, scratch_file(path) as frames:
         block = _write_frames(frames, kernels, blobs, executor)
         index = Sections()
         directory = {

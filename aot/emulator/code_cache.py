@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +25,8 @@ from aot.emulator.runtime_core import core_functions
 from aot.emulator.runtime_memory import memory_functions
 from aot.emulator.runtime_names import HELPER_NAMES
 from aot.emulator.runtime_schedule import schedule_functions
+from cache_schema.atomic_file import replace_file
+from cache_schema.errors import DeliveryError, RequestError
 
 _RUNTIME = "runtime"
 _MAGIC = b"rocke-aot handlers 1\n"
@@ -187,12 +188,10 @@ def _write_pack(path: Path, names: Sequence[str], code: bytes) -> None:
     error."""
     listing = "\n".join(names).encode()
     body = len(listing).to_bytes(4, "little") + listing + code
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, RequestError, DeliveryError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
+        with replace_file(path) as file:
             file.write(_MAGIC + hashlib.sha256(body).digest() + body)
-        Path(temporary).replace(path)
 
 
 def _read_pack(path: Path) -> tuple[list[str], bytes] | None:

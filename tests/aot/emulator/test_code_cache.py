@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from aot.emulator.code_cache import KEPT_VERSIONS, prune_versions
+import pytest
+
+from aot.emulator.code_cache import KEPT_VERSIONS, _read_pack, _write_pack, prune_versions
 
 
 def _versions(root: Path, number: int) -> list[Path]:
@@ -38,3 +40,22 @@ def test_pruning_leaves_what_it_does_not_know(tmp_path: Path) -> None:
     prune_versions(current)
     assert {path.name for path in tmp_path.iterdir()} == {f"{0:032x}", current.name, "notes", "file"}
     prune_versions(tmp_path / "nowhere" / "x")
+
+
+@pytest.mark.parametrize("call", ["fsync", "fstat"])
+def test_a_pack_that_cannot_be_written_leaves_nothing(
+    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fails while a pack is written is no error, and leaves neither a pack nor a temporary file."""
+    pack = tmp_path / "version" / "h_0.pack"
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, call, fail)
+        _write_pack(pack, ["h_a"], b"code")
+    assert list(tmp_path.rglob("*")) == [pack.parent]
+    _write_pack(pack, ["h_a"], b"code")
+    assert _read_pack(pack) == (["h_a"], b"code")
+    assert list(pack.parent.iterdir()) == [pack]

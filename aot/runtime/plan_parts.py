@@ -7,6 +7,7 @@ from functools import lru_cache
 from math import prod
 from typing import Protocol
 
+from aot.runtime.launch_limits import check_launch
 from aot.runtime.plan_data import BoundArgument, Buffer, Dim3, Launch, PlanError
 from aot.runtime.reference import TENSORS, tensor_shape
 from cache_schema.arguments import ArgumentList
@@ -50,7 +51,10 @@ _label = lru_cache(maxsize=64)(encode)
 
 
 def bind_launch(entry: KernelEntry, grid: Dim3, pointers: Mapping[str, str], values: Mapping[str, int]) -> Launch:
-    """Bind every argument of a kernel; a missing or surplus name is an error here and not a shifted argument later."""
+    """Bind every argument of a kernel; a missing or surplus name is an error here and not a shifted argument later.
+
+    Raises PlanError for that, and for a grid that HIP does not launch.
+    """
     declared = entry.arguments
     given = {*pointers, *values}
     if given != set(declared.names):
@@ -61,13 +65,15 @@ def bind_launch(entry: KernelEntry, grid: Dim3, pointers: Mapping[str, str], val
         BoundArgument(a.name, a.kind, offsets[a.name], a.size, values.get(a.name), pointers.get(a.name))
         for a in declared.arguments
     )
+    block = entry.block_size, 1, 1
+    check_launch(entry.symbol, grid, block)
     return Launch(
         identity=_label(entry.identity),
         identity_digest=entry.digest.hex(),
         code_object=entry.blob_digest,
         symbol=entry.symbol,
         grid=grid,
-        block=(entry.block_size, 1, 1),
+        block=block,
         dynamic_lds=0,
         arguments=arguments,
     )

@@ -18,6 +18,10 @@ _ABI_VERSION = 3
 # An entry address keeps its alignment only if the loader moves segments by multiples of it.
 _LEAST_SEGMENT_ALIGN, _PAGE_BYTES = 256, 4096
 _VOLATILE = (".dynamic", ".relro_padding")
+_KINDS = (
+    *(elf.SHT_PROGBITS, elf.SHT_SYMTAB, elf.SHT_STRTAB, elf.SHT_HASH, elf.SHT_DYNAMIC, elf.SHT_NOTE, elf.SHT_NOBITS),
+    *(elf.SHT_DYNSYM, elf.SHT_GNU_HASH),
+)
 
 
 def _section(name: str, kind: int, flags: int, who: str) -> Requirement:
@@ -50,6 +54,12 @@ def _header_sizes(subject: Subject) -> str:
     return unless(sizes == (elf.HEADER.size, elf.SEGMENT.size, elf.SECTION.size), f"records have {sizes} bytes")
 
 
+def _kinds(subject: Subject) -> str:
+    first, *others = subject.file.sections
+    odd = [section.name for section in others if section.type not in _KINDS]
+    return unless(first.type == 0 and not odd, f"odd sections: {', '.join(odd) or 'the first'}")
+
+
 def _links(subject: Subject) -> str:
     sections = subject.file.sections
     for table, strings in ((".symtab", ".strtab"), (".dynsym", ".dynstr")):
@@ -58,7 +68,7 @@ def _links(subject: Subject) -> str:
         if (linked, section.entry_size) != (strings, elf.SYMBOL.size):
             return f"{table} has its names in {linked} and entries of {section.entry_size} bytes"
         local = [symbol.binding == elf.STB_LOCAL for symbol in subject.file.symbols(section)]
-        if local != [True] * section.info + [False] * (len(local) - section.info):
+        if sum(local) != section.info or local != sorted(local, reverse=True):
             return f"{table} says that its first {section.info} symbols are local"
     return ""
 
@@ -94,7 +104,8 @@ def _loads(subject: Subject) -> str:
 
 def _load_bytes(subject: Subject) -> str:
     for load in subject.loads:
-        if load.offset + load.file_bytes > len(subject.code) or load.file_bytes > load.memory_bytes:
+        more = load.memory_bytes - load.file_bytes
+        if load.offset + load.file_bytes > len(subject.code) or not 0 <= more <= _PAGE_BYTES:
             return f"segment at {load.offset}: {load.file_bytes} bytes of the file, {load.memory_bytes} of memory"
     return ""
 
@@ -127,12 +138,13 @@ def _placed(subject: Subject) -> str:
 
 
 def _holders(subject: Subject, section: elf.Section) -> list[elf.Segment]:
-    """Loaded segments with the whole section at the right distance from their begin."""
+    """Loaded segments with the whole section at the right distance from their begin, and all that it has in the file."""
     return [
         load
         for load in subject.loads
         if load.address <= section.address
         and section.address + section.size <= load.address + load.memory_bytes
+        and section.address + len(section.content) <= load.address + load.file_bytes
         and section.address - load.address == section.offset - load.offset
     ]
 
@@ -229,12 +241,15 @@ FILE_ROWS = (
     _section(".rodata", elf.SHT_PROGBITS, elf.SHF_ALLOC, "ROCr"),
     _section(".text", elf.SHT_PROGBITS, elf.SHF_ALLOC | elf.SHF_EXECINSTR, "ROCr"),
     _section(".dynamic", elf.SHT_DYNAMIC, elf.SHF_ALLOC, "ROCr"),
+    Requirement("section types", "nothing behind the first section but code, data, tables and notes", "ROCr", _kinds),
     Requirement("symbol tables", "tables with their own names, local symbols in front", "ROCr, comgr", _links),
     Requirement("hash tables", "tables through which every name of .dynsym is found", "ROCr", _hashes),
     Requirement("no relocations", "nothing left to relocate", "ROCr", _relocations),
     Requirement("no variables", "no memory that outlives a launch", "plan", _constant),
     Requirement("segments", "loaded segments in order, the first at the begin of the file", "ROCr", _loads),
-    Requirement("segment bytes", "segments that lie in the file", "ROCr", _load_bytes),
+    Requirement(
+        "segment bytes", "segments that lie in the file, with at most a page more of memory", "ROCr", _load_bytes
+    ),
     Requirement("segment alignment", "segments aligned so that code stays aligned", "ROCr, hardware", _load_align),
     Requirement(
         "segment rights", "code that is executed, constants that are read, neither written", "ROCr", _permissions

@@ -161,6 +161,7 @@ PLANTS: dict[str, Callable[[Planted], Planted]] = {
             *(".text", ".dynamic"),
         )
     },
+    "section types": lambda p: p.section(".relro_padding", type=_to(0)),
     "symbol tables": lambda p: p.section(".symtab", info=_plus(1)),
     "hash tables": lambda p: p.content(".gnu.hash", 16, bytes(8)),
     "no relocations": lambda p: p.section(".comment", type=_to(elf.SHT_RELA)),

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from aot.kernels import emit
-from aot.toolchain import Toolchain, open_engine
+from aot.toolchain import Toolchain, elf, open_engine
 from aot.toolchain.errors import LoaderContractError
 from aot.toolchain.link import link_with_lld
 from aot.toolchain.linker import link_object
@@ -66,6 +66,11 @@ def test_stripped_objects_are_refused(sound: Planted, toolchain: Toolchain, monk
     assert {"section .symtab", "section .strtab"} <= set(found)
 
 
+def test_sections_that_are_loaded_in_part_are_refused(sound: Planted) -> None:
+    """A segment with room for its sections, but with fewer bytes of the file, leaves zeros where the descriptor is."""
+    assert broken(sound.segment(elf.PT_LOAD, 0, file_bytes=lambda old: old - 8))[0] == "segment rights"
+
+
 def test_other_kernels_are_refused(sound: Planted) -> None:
     """The object of one kernel is not that of another: neither its name, nor its block, nor its architecture."""
     assert "kernel symbol" in broken(sound.expecting(symbol="rocke_other"))
@@ -83,3 +88,12 @@ def test_damage_is_named(sound: Planted) -> None:
         for _ in range(generator.randrange(1, 5)):
             damaged[generator.randrange(len(damaged))] = generator.choice((0, 1, 0x7F, 0xFF, generator.randrange(256)))
         broken(replace(sound, code=bytes(damaged)))
+
+
+def test_absurd_numbers_are_named(sound: Planted) -> None:
+    """A count of four billion in any record breaks a requirement, without taking memory for so many things."""
+    for name in (".symtab", ".dynsym"):
+        assert "symbol tables" in broken(sound.section(name, info=lambda _: 2**32 - 1))
+    assert "segment bytes" in broken(sound.segment(elf.PT_LOAD, 0, memory_bytes=lambda _: 2**63))
+    assert broken(sound.header(shnum=lambda _: 0xFFFF))
+    assert broken(sound.section(".note", size=lambda _: 2**62))

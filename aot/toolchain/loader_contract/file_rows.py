@@ -138,7 +138,7 @@ def _placed(subject: Subject) -> str:
 
 
 def _holders(subject: Subject, section: elf.Section) -> list[elf.Segment]:
-    """Loaded segments with the whole section at the right distance from their begin, and all that it has in the file."""
+    """Loaded segments with the whole section, and all of its bytes, at the right distance from their begin."""
     return [
         load
         for load in subject.loads
@@ -252,10 +252,10 @@ FILE_ROWS = (
     ),
     Requirement("segment alignment", "segments aligned so that code stays aligned", "ROCr, hardware", _load_align),
     Requirement(
-        "segment rights", "code that is executed, constants that are read, neither written", "ROCr", _permissions
+        "sections in segments", "every section that occupies memory is loaded, at its address", "ROCr", _placed
     ),
     Requirement(
-        "sections in segments", "every section that occupies memory is loaded, at its address", "ROCr", _placed
+        "segment rights", "code that is executed, constants that are read, neither written", "ROCr", _permissions
     ),
     _covers(".note", elf.PT_NOTE, "comgr"),
     _covers(".dynamic", elf.PT_DYNAMIC, "comgr"),

@@ -68,7 +68,7 @@ def test_stripped_objects_are_refused(sound: Planted, toolchain: Toolchain, monk
 
 def test_sections_that_are_loaded_in_part_are_refused(sound: Planted) -> None:
     """A segment with room for its sections, but with fewer bytes of the file, leaves zeros where the descriptor is."""
-    assert broken(sound.segment(elf.PT_LOAD, 0, file_bytes=lambda old: old - 8))[0] == "segment rights"
+    assert broken(sound.segment(elf.PT_LOAD, 0, file_bytes=lambda old: old - 8))[0] == "sections in segments"
 
 
 def test_other_kernels_are_refused(sound: Planted) -> None:

@@ -25,6 +25,7 @@ from aot.emulator.runtime_core import core_functions
 from aot.emulator.runtime_memory import memory_functions
 from aot.emulator.runtime_names import HELPER_NAMES
 from aot.emulator.runtime_schedule import schedule_functions
+from aot.emulator.runtime_stores import store_functions
 from cache_schema.atomic_file import replace_file
 from cache_schema.errors import DeliveryError, RequestError
 
@@ -102,7 +103,7 @@ class CodeCache:
         path = cache_folder() / f"{_RUNTIME}.pack"
         pack = _read_pack(path)
         if pack is None or pack[0] != names:
-            functions = [*core_functions(), *memory_functions(), *schedule_functions()]
+            functions = [*core_functions(), *memory_functions(), *store_functions(), *schedule_functions()]
             pack = names, self._emit(functions)
             _write_pack(path, *pack)
             prune_versions(path.parent)

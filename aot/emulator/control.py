@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aot.emulator import faults, layout
-from aot.emulator.control_names import CONSTANT_REGISTERS, MODE_REGISTER
+from aot.emulator.control_names import CONSTANT_REGISTERS, MODE_REGISTER, MODELLED_MODES, mode_is_modelled
 from aot.emulator.decode import Instruction
 from aot.emulator.faults import FaultSignal
 from aot.emulator.machine_numpy import NumpyMachine
@@ -27,7 +27,7 @@ def execute_hardware_register(wave: NumpyMachine, instruction: Instruction) -> N
         raise FaultSignal(faults.UNMODELLED, detail=f"hardware register {name}")
     value = int(wave.scalar(0).ref[0]) << offset & ones
     mode = int(wave.cells[layout.MODE // 4]) & ~ones | value
-    if mode & 0xF:
-        raise FaultSignal(faults.UNMODELLED, detail="a rounding mode other than to nearest even")
+    if not mode_is_modelled(mode):
+        raise FaultSignal(faults.UNMODELLED, detail=f"MODE {mode:#x}; {MODELLED_MODES}")
     wave.cells[layout.MODE // 4] = mode
     wave.flush_f32, wave.flush_f16_f64 = (mode >> 4 & 3) != 3, (mode >> 6 & 3) != 3

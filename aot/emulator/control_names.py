@@ -5,3 +5,13 @@ from __future__ import annotations
 # Registers that read as a constant here; kernels use them to spread work, never for results.
 CONSTANT_REGISTERS = {"HW_REG_XCC_ID": 0, "HW_REG_HW_ID": 0}
 MODE_REGISTER = "HW_REG_MODE"
+
+# IEEE mode and DX10 clamp on, rounding to nearest even, no saturation of f16, no exceptions; denormals of f32, and of
+# f16 and f64, kept or flushed on both sides.
+MODES = tuple(0x300 | f32 << 4 | f16_f64 << 6 for f32 in (0, 3) for f16_f64 in (0, 3))
+MODELLED_MODES = "modelled are rounding to nearest even, IEEE mode, DX10 clamp, and denormals kept or flushed"
+
+
+def mode_is_modelled(mode: int) -> bool:
+    """Whether instructions mean in a MODE what the table says."""
+    return mode in MODES

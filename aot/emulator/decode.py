@@ -310,7 +310,8 @@ def _alu_modifiers(words: list[str], spec: Spec, encoding: str) -> dict[str, Any
         elif word == "clamp":
             modifiers["clamp"] = True
         elif word in ("mul:2", "mul:4", "div:2"):
-            modifiers["omod"] = {"mul:2": 2.0, "mul:4": 4.0, "div:2": 0.5}[word]
+            # The manual has it ignored in IEEE mode, which is the only one modelled, and beside denormals.
+            raise UnknownInstructionError("output scale, which IEEE mode ignores", word)
         elif name == "quad_perm" and encoding == "dpp":
             modifiers["dpp"] = ("quad_perm", number_list(value))
         elif word in ("row_mirror", "row_half_mirror") and encoding == "dpp":
@@ -336,8 +337,6 @@ def _alu_modifiers(words: list[str], spec: Spec, encoding: str) -> dict[str, Any
     floating = all(t.removeprefix("pk")[0] in "fm" for t in spec.results if t != "mask")
     if modifiers.get("clamp") and not (floating or spec.name in _CLAMPED_INTEGERS):
         raise UnknownInstructionError("integer clamp is not modelled", spec.name)
-    if modifiers.get("omod") and not floating:
-        raise UnknownInstructionError("output scale of an integer result", spec.name)
     if encoding == "dpp" and "dpp" not in modifiers:
         raise UnknownInstructionError("DPP without a control", spec.name)
     return modifiers

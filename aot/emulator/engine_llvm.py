@@ -18,6 +18,7 @@ from aot.emulator.program import VECTORS, WAVE_BYTES
 from aot.emulator.records import Records
 from aot.emulator.runtime_names import HELPER_NAMES
 from aot.emulator.setup import Launch
+from aot.emulator.stores import token_memory
 
 _DIRECT_BYTES = layout.QUEUE_ENTRIES * layout.DIRECT_BYTES
 _PAD = 64
@@ -74,6 +75,9 @@ class LlvmEngine:
         self._counts = np.zeros(len(records.code) + 2, np.int64)
         self._zeros = np.zeros(64, np.uint8)
         self._memory = launch.memory.table()
+        tokens, starts = token_memory(launch.memory)
+        self._tokens = np.frombuffer(tokens, np.uint8)
+        self._token_table = starts + np.uint64(self._tokens.ctypes.data)
         self._logs = [aligned(layout.LOG_RECORDS * layout.LOG_RECORD_BYTES) for _ in range(2)]
         self._columns = aligned(3 * layout.COLUMN_BYTES)
         self._order = np.zeros(number, np.uint32)
@@ -97,6 +101,7 @@ class LlvmEngine:
             (layout.OWNERS, self._owners),
             (layout.ORDER, self._order),
             (layout.ZEROS, self._zeros),
+            (layout.STORE_TABLE, self._token_table),
         ):
             words[offset // 8] = array.ctypes.data
         words[layout.LOG_CAPACITY // 8] = layout.FOLD_AT
@@ -104,6 +109,8 @@ class LlvmEngine:
         words[layout.RANDOM // 8] = (self.seed * 0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D | 1) & 0xFFFFFFFFFFFFFFFF
         words[layout.WAVE_COUNT // 8] = self.launch.waves
         words[layout.IMAGE_BASE // 8] = self.launch.image_base
+        words[layout.LOGGED // 8] = self.launch.waves > 1 or self.records.direct
+        words[layout.NEXT_TOKEN // 8] = 1
         helpers = _helper_addresses()
         words[layout.HELPERS // 8 : layout.HELPERS // 8 + len(helpers)] = helpers
         self._context[:] = words.view(np.uint8)

@@ -19,6 +19,8 @@ from aot.emulator.machine_numpy import Group, NumpyMachine
 from aot.emulator.ops_numpy import NumpyOps
 from aot.emulator.sanitizer import find_race
 from aot.emulator.setup import Launch
+from aot.emulator.stores import StoreLog
+from aot.emulator.table_memory import MEMORY
 
 _SKIPPED = {"s_nop", "s_sleep", "s_setprio", "s_icache_inv", "s_dcache_inv", "s_dcache_wb"}
 
@@ -38,6 +40,7 @@ class NumpyEngine:
         self.launch, self.seed, self.budget = launch, seed, budget
         self.times = np.zeros(len(launch.program.instructions), np.int64)
         self.ops = NumpyOps()
+        self.stores = StoreLog()
 
     def run(self) -> Result:
         order = random.Random(self.seed + 1)  # noqa: S311 - an order, no secret
@@ -52,8 +55,9 @@ class NumpyEngine:
         launch = self.launch
         group = Group(launch.lds_bytes)
         waves = []
+        self.stores.start_group(launch.waves)
         for number in range(launch.waves):
-            wave = NumpyMachine(self.ops, launch.memory, group, number, launch.scratch_bytes, 512)
+            wave = NumpyMachine(self.ops, launch.memory, group, number, launch.scratch_bytes, 512, self.stores)
             wave.cells[: layout.SCALAR_CELLS] = launch.scalar_cells(place, number)
             wave.cells[layout.MODE // 4] = launch.mode
             wave.flush_f32 = (launch.mode >> 4 & 3) != 3
@@ -79,6 +83,7 @@ class NumpyEngine:
                 return self._fault(race, place, waves[0])
             # Accesses that no wait has completed reach into the next interval.
             group.log = [access for wave in waves for entry in wave.queues.all() for access in entry.accesses]
+            self.stores.at_barrier([any(_is_store(e.instruction) for e in wave.queues.vm) for wave in waves])
             # Waves that have ended no longer count at a barrier.
             running = stopped
         return None
@@ -119,6 +124,8 @@ class NumpyEngine:
                 continue
             name = instruction.form.name
             if name == "s_endpgm":
+                # The hardware waits for everything before it ends a wave.
+                wave.land(wave.queues.wait(0, 0))
                 return -1
             if name == "s_barrier":
                 return at + 1
@@ -138,6 +145,11 @@ class NumpyEngine:
         else:
             assert name in _SKIPPED, name
         return at + 1
+
+
+def _is_store(instruction: Instruction) -> bool:
+    form = instruction.form
+    return form.unit == "memory" and MEMORY[form.name].action == "store"
 
 
 def _taken(wave: NumpyMachine, name: str) -> bool:

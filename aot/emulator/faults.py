@@ -20,6 +20,9 @@ KINDS = (
     "in-flight LDS overwritten",
     "load of a bad buffer resource",
     "trap",
+    "LDS access overtaken by a direct load",
+    "conflicting stores",
+    "transposed read under a partial EXEC",
 )
 (
     NONE,
@@ -36,7 +39,10 @@ KINDS = (
     LDS_OVERWRITTEN,
     BAD_RESOURCE,
     TRAP,
-) = range(14)
+    LDS_OVERTAKEN,
+    CONFLICTING_STORES,
+    PARTIAL_EXEC,
+) = range(len(KINDS))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aot.emulator import faults, layout
-from aot.emulator.control_names import CONSTANT_REGISTERS, MODE_REGISTER
+from aot.emulator.control_names import CONSTANT_REGISTERS, MODE_REGISTER, MODES
 from aot.emulator.form import Form
 from aot.emulator.lower import lower
 from aot.emulator.machine_llvm import LlvmMachine
@@ -65,6 +65,9 @@ def _control(m: LlvmMachine, form: Form) -> None:
         m.next()
     elif name in ("s_endpgm", "s_barrier"):
         _account(m, None)
+        if name == "s_endpgm":
+            # The hardware waits for everything before it ends a wave.
+            m.helper("wait", f.const(0, "u32"), f.const(0, "u32"))
         f.ret(layout.ENDED if name == "s_endpgm" else layout.AT_BARRIER)
     elif name == "s_branch" or name.startswith("s_cbranch"):
         m.begin(touches_registers=name.endswith("z"))
@@ -101,13 +104,17 @@ def _hardware_register(m: LlvmMachine, form: Form) -> None:
     ones = ((1 << size) - 1) << offset
     known = name == MODE_REGISTER or (name in CONSTANT_REGISTERS and form.name == "s_getreg_b32")
     if not known:
-        m.helper("fail", f.const(faults.UNMODELLED, "u32"), f.const(-1, "u32"), f.const(-1, "u64"))
+        m.refuse(f.const(1, "b1"), faults.UNMODELLED)
     elif form.name == "s_getreg_b32":
         value = m.cell(layout.MODE // 4) if name == MODE_REGISTER else f.const(CONSTANT_REGISTERS[name], "u32")
         m.set_scalar(0, 0, (value & ones) >> offset)
     else:
         mode = (m.cell(layout.MODE // 4) & (0xFFFFFFFF ^ ones)) | ((m.scalar(0) << offset) & ones)
         m.set_cell(layout.MODE // 4, mode)
-        with f.when((mode & 0xF).ne(0), unlikely=True):
-            m.helper("fail", f.const(faults.UNMODELLED, "u32"), f.const(-1, "u32"), f.const(-1, "u64"))
+        known_mode: Value | None = None
+        for value in MODES:
+            same = mode.eq(value)
+            known_mode = same if known_mode is None else known_mode | same
+        assert known_mode is not None
+        m.refuse(~known_mode, faults.UNMODELLED)
     m.next()

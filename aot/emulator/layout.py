@@ -29,6 +29,9 @@ SCRATCH_BYTES, SEGMENT_START = 856, 860
 CODE, COUNTS, DIRECT = 864, 872, 880
 STATUS = 888
 VM_HEAD, VM_COUNT, LGKM_HEAD, LGKM_COUNT, SMEM_COUNT, TICKS = 892, 896, 900, 904, 908, 912
+# Stores to device memory: the token of this stretch; vector-memory instructions issued, and how many when the last
+# store that no barrier has ordered was among them (0: none).
+STORE_TOKEN, VM_ISSUED, LAST_STORE = 920, 924, 928
 # Queue entries of 16 bytes: pointer to the instruction record, first LDS log record (u32), number of them (u32).
 VM_QUEUE, LGKM_QUEUE, SMEM_QUEUE = 1024, 2048, 3072
 QUEUE_ENTRIES: Final = 64
@@ -41,7 +44,9 @@ AGPR = 256
 RECORD_BYTES: Final = 128
 RECORD_HANDLER, RECORD_TOUCH_V, RECORD_TOUCH_S, RECORD_INDEX, RECORD_SLOTS = 0, 8, 16, 24, 32
 MAX_SLOTS: Final = 24
-RECORD_FLAGS = 28  # bit 0: the results arrive late
+# Bit 0: the results arrive late. Bit 1: a direct-to-LDS load. Bit 2: a store to device memory.
+RECORD_FLAGS = 28
+FLAG_LATE, FLAG_DIRECT, FLAG_STORE = 1, 2, 4
 # Register set of an instruction: 512 vector bits, 192 scalar bits, then at 96 and 104 the coarse sets.
 SET_BYTES: Final = 128
 SET_COARSE_V, SET_COARSE_S = 96, 104
@@ -72,6 +77,9 @@ SET_COARSE_V, SET_COARSE_S = 96, 104
     BYTE_ACCESS,
     FOLDED,
 ) = range(0, 184, 8)
+# Whether LDS accesses are logged: by several waves, or beside direct-to-LDS loads. Where tokens of stores lie, by
+# window; the next token, the first one of this workgroup, and that of bytes that several of its waves stored alike.
+LOGGED, STORE_TABLE, NEXT_TOKEN, GROUP_TOKEN, SHARED_TOKEN = range(208, 248, 8)
 HELPERS: Final = 256  # table of pointers to runtime functions
 CONTEXT_BYTES: Final = 1024
 

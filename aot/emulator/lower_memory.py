@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aot.emulator import layout
+from aot.emulator import faults, layout
 from aot.emulator.form import Form
 from aot.emulator.machine import Machine
 from aot.emulator.table_memory import MemorySpec
@@ -24,6 +24,8 @@ def _lds(m: Machine, form: Form, spec: MemorySpec) -> None:
     if spec.action in ("load", "load_transposed"):
         base = m.vector(1)
         if spec.action == "load_transposed":
+            # Lanes exchange what they read; what a lane that is masked off contributes is not documented.
+            m.refuse(m.cell64(layout.EXEC).ne(-1), faults.PARTIAL_EXEC)
             m.transposed(spec, base + m.number(offset), mask, slot=0)
         else:
             m.access(spec, "lds", base + m.number(offset), mask, slot=0)

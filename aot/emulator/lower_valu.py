@@ -1,4 +1,4 @@
-"""Vector operands and results: sign modifiers, op_sel, SDWA, DPP, clamp, output scale, denormal modes."""
+"""Vector operands and results: sign modifiers, op_sel, SDWA, DPP, clamp, denormal modes."""
 
 from __future__ import annotations
 
@@ -124,11 +124,8 @@ def _signed(value: Value, kind: str) -> Value:
 
 
 def _shaped(m: Machine, form: Form, value: Value) -> Value:
-    """Output scale, clamp and denormal mode."""
+    """Clamp and denormal mode."""
     if is_float(value.type):
-        scale = form.get("omod")
-        if scale is not None:
-            value = value * scale
         if form.get("clamp"):
             low = select(value > 0.0, value, m.ops.const(0.0, value.type))
             value = select(low < 1.0, low, m.ops.const(1.0, value.type))

@@ -67,6 +67,10 @@ class Machine(ABC):
     def clock(self) -> Value:
         """u64 of no particular value that never falls."""
 
+    @abstractmethod
+    def refuse(self, condition: Value, kind: int) -> None:
+        """Stop with a fault of a kind if the b1 is set."""
+
     # --- memory; `slot` of data operands; faults are raised or recorded by the machine ---
     @abstractmethod
     def access(

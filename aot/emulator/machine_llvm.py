@@ -98,6 +98,10 @@ class LlvmMachine(Machine):
             self.f.ret(result)
         return result
 
+    def refuse(self, condition: Value, kind: int) -> None:
+        with self.f.when(condition, unlikely=True):
+            self.helper("fail", self.f.const(kind, "u32"), self.f.const(-1, "u32"), self.f.const(-1, "u64"))
+
     def _spill(self, value: Value) -> Value:
         value = self.f.splat(value)
         place = self.f.alloca(LANES * BITS[value.type] // 8)

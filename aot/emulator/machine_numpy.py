@@ -17,6 +17,7 @@ from aot.emulator.numerics import flush
 from aot.emulator.ops_numpy import NumpyOps
 from aot.emulator.sanitizer import ATOMIC, READ, WRITE, DirectLoad, LdsAccess, Outstanding, WaitQueues
 from aot.emulator.setup import PRIVATE_APERTURE, SHARED_APERTURE
+from aot.emulator.stores import StoreLog
 from aot.emulator.table_memory import ATOMIC as ATOMIC_FUNCTIONS
 from aot.emulator.table_memory import MemorySpec
 from aot.emulator.table_mfma import MatrixSpec
@@ -34,16 +35,25 @@ class Group:
         self.lds = np.full(lds_bytes + _PAD, layout.CANARY, np.uint8)
         self.shadow = np.zeros(lds_bytes + _PAD, np.uint8)
         self.log: list[LdsAccess] = []
+        # Instruction number of the last store to a byte.
+        self.serials = np.zeros(lds_bytes + _PAD, np.int64)
 
 
 class NumpyMachine(Machine):
     """One wave. `begin` selects the instruction that the lowering then executes."""
 
     def __init__(
-        self, ops: NumpyOps, memory: Memory, group: Group, wave: int, scratch_bytes: int, vectors: int
+        self,
+        ops: NumpyOps,
+        memory: Memory,
+        group: Group,
+        wave: int,
+        scratch_bytes: int,
+        vectors: int,
+        stores: StoreLog,
     ) -> None:
         self.ops: NumpyOps = ops
-        self.memory, self.group, self.wave = memory, group, wave
+        self.memory, self.group, self.wave, self.stores = memory, group, wave, stores
         self.flush_f32 = self.flush_f16_f64 = False
         self.cells = np.zeros(192, np.uint32)
         self.registers = np.full((vectors, LANES), 0x7FA57FA5, np.uint32)
@@ -61,6 +71,7 @@ class NumpyMachine(Machine):
         self.instruction = instruction
         self.form = instruction.form
         self.accesses, self.direct = [], None
+        self.stores.serial += 1
 
     # --- registers ---
     def _operand(self, slot: int) -> tuple[str, int]:
@@ -112,6 +123,10 @@ class NumpyMachine(Machine):
         self.ticks += 64
         return self.ops.const(self.ticks, "u64")
 
+    def refuse(self, condition: Value, kind: int) -> None:
+        if condition.ref[0]:
+            raise FaultSignal(kind)
+
     # --- places ---
     def _global(self, address: int, size: int, lane: int) -> Bytes:
         found = self.memory.find(address, size)
@@ -119,6 +134,24 @@ class NumpyMachine(Machine):
             raise FaultSignal(faults.GLOBAL_BOUNDS, lane=lane, address=address)
         buffer, offset = found
         return buffer.bytes[offset : offset + size]
+
+    def _store(self, place: Bytes, space: str, address: int, lane: int, data: Bytes) -> None:
+        """Store to a place that was found, unless that conflicts with another store."""
+        if space == "flat":
+            high = address >> 32
+            space = {SHARED_APERTURE: "lds", PRIVATE_APERTURE: "scratch"}.get(high, "global")
+        if space == "global":
+            found = self.memory.find(address, data.size)
+            assert found is not None
+            self.stores.store(self.wave, lane, *found, data)
+            return
+        if space == "lds":
+            offset = address & 0xFFFFFFFF
+            serials = self.group.serials[offset : offset + data.size]
+            if ((serials == self.stores.serial) & (place != data)).any():
+                raise FaultSignal(faults.CONFLICTING_STORES, lane=lane, address=offset)
+            serials[:] = self.stores.serial
+        place[:] = data
 
     def _lds(self, address: int, size: int, lane: int) -> Bytes:
         if address + size > self.group.lds_bytes:
@@ -177,7 +210,7 @@ class NumpyMachine(Machine):
             if spec.action == "store":
                 data = self._outgoing(spec, index, int(lane))
                 silent = silent and bool((place == data).all())
-                place[:] = data
+                self._store(place, space, addresses[lane], int(lane), data)
             else:
                 self._arrive(spec, place, index + first_dword, int(lane))
         if space == "lds" and lanes.size and spec.action == "store":
@@ -227,7 +260,7 @@ class NumpyMachine(Machine):
                     continue
                 place = self._global(base + moved + at + start, piece, int(lane))
                 if spec.action == "store":
-                    place[:] = data[start : start + piece]
+                    self._store(place, "global", base + moved + at + start, int(lane), data[start : start + piece])
                 else:
                     data[start : start + piece] = place
             if spec.action == "load":
@@ -264,8 +297,18 @@ class NumpyMachine(Machine):
         touched = addresses[:, None] + np.arange(size)
         self.group.lds[touched] = layout.CANARY
         self.group.shadow[touched] = layout.SHADOW_IN_FLIGHT
+        self._check_overtaken()
         self._log(WRITE, addresses, size)
         self.direct = DirectLoad(addresses, data)
+
+    def _check_overtaken(self) -> None:
+        """A direct load that has just marked its place may overtake an LDS access that its wave has not waited for."""
+        for entry in self.queues.lgkm:
+            for access in entry.accesses:
+                touched = access.addresses[:, None] + np.arange(access.size)
+                late = touched[self.group.shadow[touched] == layout.SHADOW_IN_FLIGHT]
+                if late.size:
+                    raise FaultSignal(faults.LDS_OVERTAKEN, address=int(late[0]), detail=entry.instruction.text)
 
     @staticmethod
     def _widened(spec: MemorySpec, row: Bytes) -> Bytes:

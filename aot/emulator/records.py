@@ -16,6 +16,7 @@ from aot.emulator.decode import BRANCHES, Instruction, Known, Program
 from aot.emulator.form import Form
 from aot.emulator.handlers import LGKM_SLOT, TARGET_SLOT, VM_SLOT
 from aot.emulator.program import Pool, resolve
+from aot.emulator.table_memory import MEMORY
 
 # Behind the last instruction: whoever gets there has run off the code.
 _END = Form("control", "s_trap", (), ())
@@ -101,7 +102,10 @@ def _make_templates(known: Collection[Known]) -> None:
     resolved = [resolve(each.decoded, each.text) for each in known]
     width = max((len(values) for values, _ in resolved), default=0)
     slots[:, :width] = [[*values, *[0] * (width - len(values))] for values, _ in resolved] or 0
-    flags[:, 0] = [int(d.late) | 2 * _is_direct(d.form) for d in decoded]
+    flags[:, 0] = [
+        layout.FLAG_LATE * d.late | layout.FLAG_DIRECT * _is_direct(d.form) | layout.FLAG_STORE * _is_store(d.form)
+        for d in decoded
+    ]
     for number, each in enumerate(known):
         form = each.decoded.form
         if form.name == "s_waitcnt":
@@ -120,6 +124,10 @@ def _make_templates(known: Collection[Known]) -> None:
 
 def _is_direct(form: Form) -> bool:
     return form.unit == "memory" and bool(form.get("lds"))
+
+
+def _is_store(form: Form) -> bool:
+    return form.unit == "memory" and MEMORY[form.name].action == "store" and MEMORY[form.name].space != "lds"
 
 
 def _placed_slots(instruction: Instruction, row: npt.NDArray[np.uint32]) -> None:

@@ -10,8 +10,9 @@ from aot.emulator import faults, layout
 from aot.emulator.memory import LEAD, WINDOW_BITS
 from aot.emulator.ops_llvm import Function
 from aot.emulator.runtime_core import call_or_stop, context_of, helper, stop
-from aot.emulator.runtime_memory import gather_rows, load_registers, piece_types, pointers_in, store_piece, window_of
+from aot.emulator.runtime_memory import gather_rows, load_registers, pointers_in, window_of
 from aot.emulator.runtime_names import WIDTHS
+from aot.emulator.runtime_stores import commit, piece_types
 from aot.emulator.values import LANES, Value, select
 
 _PARAMETERS = (("ptr", "resource"), ("u32", "soffset"), ("ptr", "offsets"), ("u64", "mask"))
@@ -75,7 +76,7 @@ def _partial(
 ) -> None:
     """Lanes that reach over the limit: dword by dword."""
     base, limit = _resource(f, wave, record, resource, soffset)
-    outcome = f.alloca(8)
+    outcome, one, spot = f.alloca(8), f.alloca(4 * LANES), f.alloca(8 * LANES)
     with f.bits_of(partial) as lane, f.count(width // 4) as dword:
         offset = f.load("u64", f.at(offsets, lane, 8)) + (dword * 4).to("u64")
         with f.when(offset + 4 <= limit):
@@ -83,7 +84,9 @@ def _partial(
             row = f.at(f.at(staging, lane, _stride(width)), dword, 4)
             place = f.load("ptr", outcome)
             if store:
-                f.store(f.load("u32", row, align=4), place, align=1)
+                f.store(f.load("u32", row, align=4), f.at(one, lane, 4))
+                f.store(place, f.at(spot, lane, 8))
+                commit(f, 4, one, f.const(1, "u64") << lane.to("u64"), spot, base)
             else:
                 f.store(f.load("u32", place, align=1), row, align=4)
 
@@ -111,8 +114,7 @@ def write_buffer_access(kind: str, width: int) -> Function:
     if width > 4:
         with f.when(rest.ne(0), unlikely=True):
             _partial(f, record, wave, resource, soffset, offsets, rest, width, staging, store=True)
-    with f.bits_of(f.load("u64", whole)) as lane:
-        store_piece(f, staging, lane, width, f.load("ptr", f.at(pointers, lane, 8)))
+    commit(f, width, staging, f.load("u64", whole), pointers, _resource(f, wave, record, resource, soffset)[0])
     f.ret(0)
     return f
 
@@ -187,6 +189,7 @@ def write_direct(space: str) -> Function:
         place = base + lane * size + dword * 4
         f.store(f.const(0x01010101 * layout.CANARY, "u32"), f.at(lds, place), align=1)
         f.store(f.const(0x01010101 * layout.SHADOW_IN_FLIGHT, "u32"), f.at(shadow, place), align=1)
+    call_or_stop(f, "overtaken", [wave, record, base, base + size * LANES])
     f.ret(0)
     return f
 

@@ -103,7 +103,7 @@ def write_pending() -> Function:
 def add_late(f: Function, wave: Value, context: Value, record: Value) -> None:
     """Registers that a record writes late join those in flight."""
     flags = f.load("u32", f.at(record, layout.RECORD_FLAGS))
-    with f.when((flags & 1).ne(0)):
+    with f.when((flags & layout.FLAG_LATE).ne(0)):
         late = _set(f, context, layout.LATE, record)
         pending = f.at(wave, layout.PENDING_BITS)
         f.store(f.load("u64", late, 8, 8) | f.load("u64", pending, 8, 8), pending, align=8)
@@ -134,6 +134,11 @@ def write_issue(counter: str) -> Function:
         f.store(first_log, f.at(entry, 8))
         f.store(logs, f.at(entry, 12))
         f.store(number + 1, f.at(wave, count))
+    if "vm" in names:
+        issued = f.load("u32", f.at(wave, layout.VM_ISSUED)) + 1
+        f.store(issued, f.at(wave, layout.VM_ISSUED))
+        with f.when((f.load("u32", f.at(record, layout.RECORD_FLAGS)) & layout.FLAG_STORE).ne(0)):
+            f.store(issued, f.at(wave, layout.LAST_STORE))
     if counter == "smem":
         number = f.load("u32", f.at(wave, layout.SMEM_COUNT))
         with f.when(number >= layout.QUEUE_ENTRIES):
@@ -164,7 +169,7 @@ def write_wait() -> Function:
                     slot = (first + done) & (layout.QUEUE_ENTRIES - 1)
                     direct = f.load("ptr", f.at(f.at(wave, queue), slot, layout.ENTRY_BYTES))
                     flags = f.load("u32", f.at(direct, layout.RECORD_FLAGS))
-                    with f.when((flags & 2).ne(0)):
+                    with f.when((flags & layout.FLAG_DIRECT).ne(0)):
                         call_or_stop(f, "land", [wave, direct, slot])
             f.store((first + number - limit) & (layout.QUEUE_ENTRIES - 1), f.at(wave, head))
             f.store(limit, f.at(wave, count))
@@ -194,6 +199,30 @@ def write_land() -> Function:
     return f
 
 
+def write_overtaken() -> Function:
+    """Whether a direct load that was just started, to [low, high) of LDS, may overtake an access that its own wave has
+    not waited for: the two come from different queues, and nothing else orders them."""
+    f = helper("overtaken", ("u32", "low"), ("u32", "high"))
+    wave, record, low, high = f.arguments
+    log = f.load("ptr", f.at(context_of(f, wave), layout.LOG))
+    shadow = f.load("ptr", f.at(wave, layout.LDS_SHADOW))
+    first = f.load("u32", f.at(wave, layout.LGKM_HEAD))
+    with f.count(f.load("u32", f.at(wave, layout.LGKM_COUNT))) as number:
+        entry = f.at(f.at(wave, layout.LGKM_QUEUE), (first + number) & (layout.QUEUE_ENTRIES - 1), layout.ENTRY_BYTES)
+        start = f.load("u32", f.at(entry, 8))
+        with f.count(f.load("u32", f.at(entry, 12))) as access:
+            row = f.at(log, start + access, layout.LOG_RECORD_BYTES)
+            near = (f.load("u32", f.at(row, layout.LOG_LOW)) < high) & (f.load("u32", f.at(row, layout.LOG_HIGH)) > low)
+            with f.when(near, unlikely=True):
+                size = f.load("u32", f.at(row, layout.LOG_SIZE))
+                with f.bits_of(f.load("u64", f.at(row, layout.LOG_MASK))) as lane, f.count(size) as byte:
+                    address = f.load("u32", f.at(f.at(row, layout.LOG_ADDRESSES), lane, 4)) + byte
+                    with f.when(f.load_byte(f.at(shadow, address)).eq(layout.SHADOW_IN_FLIGHT)):
+                        stop(f, wave, record, faults.LDS_OVERTAKEN, lane, address.to("u64"))
+    f.ret(0)
+    return f
+
+
 def core_functions() -> list[Function]:
     return [
         write_fail(),
@@ -202,4 +231,5 @@ def core_functions() -> list[Function]:
         *(write_issue(c) for c in ("vm", "lgkm", "smem", "flat")),
         write_wait(),
         write_land(),
+        write_overtaken(),
     ]

@@ -12,24 +12,13 @@ from aot.emulator import faults, layout
 from aot.emulator.memory import LEAD, MAX_BUFFERS, WINDOW_BITS
 from aot.emulator.ops_llvm import Function
 from aot.emulator.runtime_core import call, call_or_stop, context_of, helper, stop
+from aot.emulator.runtime_stores import commit, piece_types
 from aot.emulator.setup import PRIVATE_APERTURE, SHARED_APERTURE
 from aot.emulator.values import LANES, Value, select
 
 GROUP = 16  # lanes per transposition
 _CANARY_WORD = 0x01010101 * layout.CANARY
 UNROLL = 8
-
-
-def piece_types(width: int) -> list[tuple[int, str]]:
-    """(offset, type) of the scalar pieces that make up a lane's bytes."""
-    return {
-        1: [(0, "u8")],
-        2: [(0, "u16")],
-        4: [(0, "u32")],
-        8: [(0, "u64")],
-        12: [(0, "u64"), (8, "u32")],
-        16: [(0, "u64"), (8, "u64")],
-    }[width]
 
 
 def _stride(width: int) -> int:
@@ -177,8 +166,8 @@ def write_log() -> Function:
         address = f.load("u32", f.at(addresses, lane, 4))
         stop(f, wave, record, faults.LDS_BOUNDS, lane, address.to("u64"))
     _note_bytes(f, context, vector, size)
-    # One wave races with nobody; the first row is what its stores note their silence in.
-    with f.when(f.load("u32", f.at(context, layout.WAVE_COUNT)).eq(1)):
+    # The first row is what stores note their silence in.
+    with f.when(f.load("u32", f.at(context, layout.LOGGED)).eq(0)):
         f.store(f.const(1, "u32"), f.at(context, layout.LOG_COUNT))
         f.ret(0)
     number = f.load("u32", f.at(context, layout.LOG_COUNT))
@@ -302,6 +291,7 @@ def write_local_store(space: str, width: int) -> Function:
     with f.when(mask.ne(-1)), f.bits_of(mask) as lane:
         changed.set(one(lane, changed.get()))
     if space == "lds":
+        _same_everywhere(f, mask, base, places, staging, width)
         context = context_of(f, wave)
         last = f.load("u32", f.at(context, layout.LOG_COUNT)) - 1
         row = f.at(f.load("ptr", f.at(context, layout.LOG)), last, layout.LOG_RECORD_BYTES)
@@ -309,6 +299,30 @@ def write_local_store(space: str, width: int) -> Function:
         f.store(total.eq(0).to("u32"), f.at(row, layout.LOG_SILENT))
     f.ret(0)
     return f
+
+
+def _same_everywhere(f: Function, mask: Value, base: Value, places: Value, staging: Value, width: int) -> None:
+    """Stop unless LDS holds what every lane stored: lanes of one store that share a byte must agree."""
+    wave, record = f.arguments[:2]
+    lost = f.variable(f.const(0, "u64"))
+
+    def one(lane: Value, difference: Value) -> Value:
+        there, row = f.at(base, f.load("u32", f.at(places, lane, 4))), f.at(staging, lane, _stride(width))
+        for at, type_ in piece_types(width):
+            found, wanted = f.load(type_, f.at(there, at), align=1), f.load(type_, f.at(row, at), align=1)
+            difference = difference | _xor64(f, found, wanted)
+        return difference
+
+    with f.when(mask.eq(-1)), f.count(LANES // UNROLL, type_="u64") as chunk:
+        difference = lost.get()
+        for part in range(UNROLL):
+            difference = one(chunk * UNROLL + part, difference)
+        lost.set(difference)
+    with f.when(mask.ne(-1)), f.bits_of(mask) as lane:
+        lost.set(one(lane, lost.get()))
+    wrong = lost.get().ne(0)
+    with f.when(wrong, unlikely=True), f.bits_of(mask) as lane, f.when(one(lane, f.const(0, "u64")).ne(0)):
+        stop(f, wave, record, faults.CONFLICTING_STORES, lane, f.load("u32", f.at(places, lane, 4)).to("u64"))
 
 
 def _xor64(f: Function, a: Value, b: Value) -> Value:
@@ -336,8 +350,7 @@ def write_global_store(width: int) -> Function:
     pointers, staging = f.alloca(8 * LANES), f.alloca(LANES * _stride(width))
     call_or_stop(f, "global_pointers", [wave, record, addresses, mask, f.const(width, "u32"), pointers])
     gather_rows(f, source, width, staging)
-    with f.bits_of(mask) as lane:
-        store_piece(f, staging, lane, width, f.load("ptr", f.at(pointers, lane, 8)))
+    commit(f, width, staging, mask, pointers, f.load("u64", f.at(addresses, mask.ctz() & (LANES - 1), 8)))
     f.ret(0)
     return f
 
@@ -435,6 +448,7 @@ def write_flat(kind: str, width: int) -> Function:
     f = helper(f"flat_{kind}_{width}", ("ptr", "addresses"), ("u64", "mask"), ("ptr", "registers"))
     wave, record, addresses, mask, registers = f.arguments
     outcome, staging = f.alloca(8), f.alloca(LANES * _stride(width))
+    pointers = f.alloca(8 * LANES)
     if kind == "store":
         gather_rows(f, registers, width, staging)
     size, space, write = f.const(width, "u32"), f.const(3, "u32"), f.const(int(kind == "store"), "u32")
@@ -443,7 +457,12 @@ def write_flat(kind: str, width: int) -> Function:
         call_or_stop(f, "resolve", [wave, record, space, address, size, lane, outcome, write])
         place = f.load("ptr", outcome)
         if kind == "store":
-            store_piece(f, staging, lane, width, place)
+            f.store(place, f.at(pointers, lane, 8))
+            mapped = window_of(f, wave, address)[1].ne(0)
+            with f.when(mapped):
+                commit(f, width, staging, f.const(1, "u64") << lane.to("u64"), pointers, address)
+            with f.when(~mapped):
+                store_piece(f, staging, lane, width, place)
         else:
             row = f.at(staging, lane, _stride(width))
             for offset, type_ in piece_types(width):
@@ -451,6 +470,9 @@ def write_flat(kind: str, width: int) -> Function:
                 f.store(_zext(f, value) if width < 4 else value, f.at(row, offset), align=4)
     if kind == "load":
         load_registers(f, rows_in(f, staging, max(4, width)), max(4, width), registers, mask)
+    else:
+        first = f.load("u64", f.at(addresses, mask.ctz() & (LANES - 1), 8))
+        call_or_stop(f, "agree", [wave, record, staging, mask, pointers, first >> WINDOW_BITS, size])
     f.ret(0)
     return f
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from aot.emulator import faults, layout
 from aot.emulator.ops_llvm import Function
 from aot.emulator.runtime_core import call
+from aot.emulator.runtime_stores import start_stores
 from aot.emulator.values import Value, select
 
 RUNNING, WAITING, DONE = 0, 1, 2
@@ -23,6 +24,8 @@ def write_run_group() -> Function:
     waves = f.load("ptr", f.at(context, layout.WAVES))
     number = f.load("u32", f.at(context, layout.WAVE_COUNT))
     order = f.load("ptr", f.at(context, layout.ORDER))
+    logged = f.load("u32", f.at(context, layout.LOGGED)).ne(0)
+    start_stores(f, context, waves, number)
     head, after = f.label(), f.label()
     f.jump(head)
     f.place(head)
@@ -43,10 +46,12 @@ def write_run_group() -> Function:
         race = call(f, "find_race", [context])
         with f.when(race.ne(0), unlikely=True):
             f.ret(race)
+    with f.when(logged):
         call(f, "carry", [context, f.const(0, "u32")])
         f.store(f.const(0, "u32"), f.at(context, layout.FOLDED))
-    with f.when(number <= 1):
+    with f.when(~logged):
         f.store(f.const(0, "u32"), f.at(context, layout.LOG_COUNT))
+    call(f, "settle_stores", [context])
     f.branch(waiting.get().ne(0), head, after)
     f.place(after)
     f.ret(0)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aot.emulator import layout
+from aot.emulator.control_names import MODELLED_MODES, mode_is_modelled
 from aot.emulator.decode import Program
 from aot.emulator.errors import LaunchError, UnmodelledStateError
 from aot.emulator.image import hidden_arguments, load_image
@@ -24,8 +25,8 @@ from aot.emulator.known import decode_code
 from aot.emulator.memory import Memory
 from aot.toolchain import code_object
 from aot.toolchain.code_object import CodeObject
+from aot.toolchain.compute_unit import why_it_never_starts
 
-LDS_LIMIT = {"gfx942": 65536, "gfx950": 163840}
 # High halves of the flat apertures; no buffer window reaches them.
 SHARED_APERTURE, PRIVATE_APERTURE = 0x00020000, 0x00030000
 WAVE = 64
@@ -111,8 +112,11 @@ def prepare(
     if kernel.wavefront_size != WAVE or kernel.descriptor.wavefront_size_32:
         raise UnmodelledStateError("wave32 is not modelled")
     lds_bytes = kernel.lds_bytes + dynamic_lds
-    if dynamic_lds < 0 or lds_bytes > LDS_LIMIT[kernel.arch]:
-        raise LaunchError(f"{lds_bytes} bytes of LDS; {kernel.arch} has {LDS_LIMIT[kernel.arch]}")
+    if dynamic_lds < 0:
+        raise LaunchError(f"{dynamic_lds} bytes of dynamic LDS")
+    never = why_it_never_starts(kernel.arch, threads, kernel.descriptor.vgprs, lds_bytes)
+    if never:
+        raise LaunchError(f"no compute unit holds a workgroup: {never}")
     if kernel.uses_dynamic_stack:
         raise UnmodelledStateError("a kernel with a dynamic stack: its scratch size is unknown")
     program = _decode(code)
@@ -124,8 +128,6 @@ def prepare(
     )
     user = _user_sgprs(kernel, mapped, grid3, block3, kernarg_address, block_bytes)
     descriptor = kernel.descriptor
-    if descriptor.round_mode_32 or descriptor.round_mode_16_64:
-        raise UnmodelledStateError("only rounding to nearest even is modelled")
     entry_pc = kernel.text_address + kernel.entry_offset
     if descriptor.kernarg_preload_dwords:
         # Behind 256 bytes that load the same arguments for hardware that does not preload.
@@ -139,7 +141,10 @@ def prepare(
         | descriptor.denorm_mode_16_64 << 6
         | int(descriptor.dx10_clamp) << 8
         | int(descriptor.ieee_mode) << 9
+        | int(descriptor.fp16_overflow) << 23
     )
+    if not mode_is_modelled(mode):
+        raise UnmodelledStateError(f"MODE {mode:#x}; {MODELLED_MODES}")
     return Launch(
         code=kernel,
         program=program,

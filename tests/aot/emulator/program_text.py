@@ -29,9 +29,10 @@ k:
   .amdhsa_user_sgpr_kernarg_segment_ptr 1
   .amdhsa_enable_private_segment {private}
   .amdhsa_system_sgpr_workgroup_id_x 1
-  .amdhsa_next_free_vgpr 64
+  .amdhsa_next_free_vgpr {vgprs}
   .amdhsa_next_free_sgpr 64
   .amdhsa_accum_offset 64
+{directives}
 .end_amdhsa_kernel
 .amdgpu_metadata
 ---
@@ -46,7 +47,7 @@ amdhsa.kernels:
     .private_segment_fixed_size: {scratch}
     .wavefront_size: 64
     .sgpr_count: 64
-    .vgpr_count: 64
+    .vgpr_count: {vgprs}
     .agpr_count: 0
     .max_flat_workgroup_size: 1024
     .args:
@@ -70,10 +71,17 @@ PROLOGUE = """
 """
 
 
-def program(body: str, arch: str = "gfx950", lds: int = 1024, scratch: int = 0) -> bytes:
-    """Kernel `k`: the prologue, the body (instructions on lines or between semicolons) and s_endpgm."""
+def program(
+    body: str, arch: str = "gfx950", lds: int = 1024, scratch: int = 0, vgprs: int = 64, directives: str = ""
+) -> bytes:
+    """Kernel `k`: the prologue, the body (instructions on lines or between semicolons) and s_endpgm. `directives` are
+    further lines of the kernel descriptor."""
     text = PROLOGUE + body.replace(";", "\n") + "\n  s_endpgm\n"
-    return assemble(arch, _TEMPLATE.format(arch=arch, body=text, lds=lds, scratch=scratch, private=int(scratch > 0)))
+    private = int(scratch > 0)
+    source = _TEMPLATE.format(
+        arch=arch, body=text, lds=lds, scratch=scratch, private=private, vgprs=vgprs, directives=directives
+    )
+    return assemble(arch, source)
 
 
 def run_program(

@@ -176,6 +176,62 @@ CASES: dict[str, tuple[str, str, str, str, int]] = {
         "ds_write_b32 v1, v0; v_mov_b32_e32 v5, 0;",
         64,
     ),
+    "direct load over an LDS read not waited for": (
+        "LDS access overtaken by a direct load",
+        "buffer_load_dword",
+        "s_mov_b32 m0, 0; ds_write_b32 v1, v0; s_waitcnt lgkmcnt(0); ds_read_b32 v5, v1; "
+        "buffer_load_dword v1, s[8:11], 0 offen lds; s_waitcnt vmcnt(0) lgkmcnt(0);",
+        "s_mov_b32 m0, 0; ds_write_b32 v1, v0; s_waitcnt lgkmcnt(0); ds_read_b32 v5, v1; s_waitcnt lgkmcnt(0); "
+        "buffer_load_dword v1, s[8:11], 0 offen lds; s_waitcnt vmcnt(0);",
+        64,
+    ),
+    "direct load over an LDS write not waited for": (
+        "LDS access overtaken by a direct load",
+        "global_load_lds_dword",
+        "s_mov_b32 m0, 0; v_mov_b32_e32 v5, 0; ds_write_b32 v1, v0 offset:252; global_load_lds_dword v1, s[2:3]; "
+        "s_waitcnt vmcnt(0) lgkmcnt(0);",
+        "s_mov_b32 m0, 0; v_mov_b32_e32 v5, 0; ds_write_b32 v1, v0 offset:256; global_load_lds_dword v1, s[2:3]; "
+        "s_waitcnt vmcnt(0) lgkmcnt(0);",
+        64,
+    ),
+    "direct load over the older of two LDS reads": (
+        "LDS access overtaken by a direct load",
+        "buffer_load_dword",
+        "v_lshlrev_b32_e32 v2, 4, v0; s_mov_b32 m0, 0; ds_write_b32 v1, v0; ds_write_b32 v1, v0 offset:512; "
+        "s_waitcnt lgkmcnt(0); ds_read2_b32 v[6:7], v1 offset1:128; ds_read_b32 v5, v1 offset:512; "
+        "s_waitcnt lgkmcnt(2); buffer_load_dword v1, s[8:11], 0 offen lds; s_waitcnt vmcnt(0) lgkmcnt(0);",
+        "v_lshlrev_b32_e32 v2, 4, v0; s_mov_b32 m0, 0; ds_write_b32 v1, v0; ds_write_b32 v1, v0 offset:512; "
+        "s_waitcnt lgkmcnt(0); ds_read2_b32 v[6:7], v1 offset1:128; ds_read_b32 v5, v1 offset:512; "
+        "s_waitcnt lgkmcnt(1); buffer_load_dword v1, s[8:11], 0 offen lds; s_waitcnt vmcnt(0) lgkmcnt(0);",
+        64,
+    ),
+    "direct load over an own LDS read, past a barrier": (
+        "LDS access overtaken by a direct load",
+        "buffer_load_dword",
+        "v_readfirstlane_b32 s20, v1; s_mov_b32 m0, s20; ds_write_b32 v1, v0; s_waitcnt lgkmcnt(0); "
+        "ds_read_b32 v5, v1; s_barrier; buffer_load_dword v1, s[8:11], 0 offen lds; s_waitcnt vmcnt(0) lgkmcnt(0);",
+        "v_readfirstlane_b32 s20, v1; s_mov_b32 m0, s20; ds_write_b32 v1, v0; s_waitcnt lgkmcnt(0); "
+        "ds_read_b32 v5, v1; s_waitcnt lgkmcnt(0); s_barrier; buffer_load_dword v1, s[8:11], 0 offen lds; "
+        "s_waitcnt vmcnt(0);",
+        128,
+    ),
+    "direct load overwritten and never waited for": (
+        "in-flight LDS overwritten",
+        "buffer_load_dword",
+        "s_mov_b32 m0, 0; v_mov_b32_e32 v5, 0; buffer_load_dword v1, s[8:11], 0 offen lds; ds_write_b32 v1, v0;",
+        "s_mov_b32 m0, 0; v_mov_b32_e32 v5, 0; buffer_load_dword v1, s[8:11], 0 offen lds; "
+        "ds_write_b32 v1, v0 offset:256;",
+        64,
+    ),
+    "transposed read with lanes masked off": (
+        "transposed read under a partial EXEC",
+        "ds_read_b64_tr_b16",
+        "v_lshlrev_b32_e32 v2, 3, v0; v_mov_b32_e32 v3, v0; ds_write_b64 v2, v[2:3]; s_waitcnt lgkmcnt(0); "
+        "s_mov_b32 exec_hi, 0x7fffffff; ds_read_b64_tr_b16 v[6:7], v2; s_waitcnt lgkmcnt(0); v_mov_b32_e32 v5, v6;",
+        "v_lshlrev_b32_e32 v2, 3, v0; v_mov_b32_e32 v3, v0; ds_write_b64 v2, v[2:3]; s_waitcnt lgkmcnt(0); "
+        "ds_read_b64_tr_b16 v[6:7], v2; s_waitcnt lgkmcnt(0); v_mov_b32_e32 v5, v6;",
+        64,
+    ),
     "misaligned packed atomic": (
         "misaligned atomic",
         "global_atomic_pk_add_f16",
@@ -188,6 +244,20 @@ CASES: dict[str, tuple[str, str, str, str, int]] = {
         "s_trap",
         "s_trap 2; v_mov_b32_e32 v5, 0;",
         "v_mov_b32_e32 v5, 0;",
+        64,
+    ),
+    "IEEE mode switched off": (
+        "unmodelled state",
+        "s_setreg_imm32_b32",
+        "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 9, 1), 0; v_mov_b32_e32 v5, 0;",
+        "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 9, 1), 1; v_mov_b32_e32 v5, 0;",
+        64,
+    ),
+    "denormals flushed on one side": (
+        "unmodelled state",
+        "s_setreg_imm32_b32",
+        "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 6, 2), 1; v_mov_b32_e32 v5, 0;",
+        "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 6, 2), 0; v_mov_b32_e32 v5, 0;",
         64,
     ),
     "a rounding mode": (

@@ -78,7 +78,10 @@ class CodeCache:
         self._machine = llvm.Target.from_default_triple().create_target_machine(
             cpu=_cpu()[0], features=_cpu()[1], opt=2, reloc="pic", codemodel="default", jit=True
         )
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), self._machine)
+        # JITLink places the sections of an object side by side, however much memory the process holds; MCJIT scatters
+        # them, and aborts where they are too far apart for the 32 bits in which they refer to each other.
+        self._engine = llvm.create_lljit_compiler(use_jit_link=True)
+        self._loaded: list[llvm.ResourceTracker] = []
         self._addresses: dict[str, int] = {}
         self._packs: dict[str, Path] | None = None
         self.compiled = 0
@@ -152,10 +155,12 @@ class CodeCache:
         new = [name for name in names if name not in self._addresses]
         if not new:
             return
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        self._engine.finalize_object()
+        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
         for name in new:
-            self._addresses[name] = self._engine.get_function_address(name)
+            library.export_symbol(name)
+        loaded = library.link(self._engine, f"pack{len(self._loaded)}")
+        self._loaded.append(loaded)
+        self._addresses.update({name: loaded[name] for name in new})
 
 
 @lru_cache(maxsize=1)

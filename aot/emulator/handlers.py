@@ -112,8 +112,8 @@ def _hardware_register(m: LlvmMachine, form: Form) -> None:
         mode = (m.cell(layout.MODE // 4) & (0xFFFFFFFF ^ ones)) | ((m.scalar(0) << offset) & ones)
         m.set_cell(layout.MODE // 4, mode)
         known_mode: Value | None = None
-        for value in MODES:
-            same = mode.eq(value)
+        for modelled in MODES:
+            same = mode.eq(modelled)
             known_mode = same if known_mode is None else known_mode | same
         assert known_mode is not None
         m.refuse(~known_mode, faults.UNMODELLED)

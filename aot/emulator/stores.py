@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aot.emulator import faults
+from aot.emulator.errors import LaunchError
 from aot.emulator.faults import FaultSignal
 from aot.emulator.memory import Buffer, Memory
 
@@ -33,7 +34,10 @@ def token_memory(memory: Memory) -> tuple[mmap.mmap, npt.NDArray[np.uint64]]:
     for number, buffer in enumerate(memory.buffers):
         starts[number + 1] = total
         total += TOKEN_BYTES * (buffer.bytes.size + 64)
-    return mmap.mmap(-1, max(total, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE), starts
+    try:
+        return mmap.mmap(-1, max(total, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE), starts
+    except OSError as error:
+        raise LaunchError(f"no room to follow the stores to these buffers: {total} bytes; {error.strerror}") from error
 
 
 @dataclass

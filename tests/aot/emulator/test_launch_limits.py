@@ -69,7 +69,7 @@ def test_float_modes_that_are_not_modelled(directive: str) -> None:
 @pytest.mark.parametrize("scale", ["mul:2", "mul:4", "div:2"])
 @pytest.mark.parametrize("name", ["v_add_f32_e64", "v_mul_f16_e64", "v_fma_f32", "v_add_f64", "v_cvt_f32_i32_e64"])
 def test_output_scale_is_refused(name: str, scale: str) -> None:
-    """IEEE mode, which kernels start in, and denormals make the hardware ignore an output scale, so nobody means one."""
+    """IEEE mode, which kernels start in, and denormals make the hardware ignore an output scale."""
     wide = "v[0:1], v[2:3], v[4:5]"
     operands = {"v_fma_f32": "v0, v1, v2, v3", "v_add_f64": wide, "v_cvt_f32_i32_e64": "v0, v1"}.get(name, "v0, v1, v2")
     decode(name, operands, "gfx950")

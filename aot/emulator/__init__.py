@@ -9,11 +9,13 @@ AGPRs; SDWA, DPP, VOP3 and VOP3P modifiers; raw buffers with range checks; LDS, 
 memory; atomics in lane order; barriers, with waves in seeded random order between them and workgroups in seeded
 random order.
 
-Not modelled, and refused: rounding modes other than to nearest even, buffers with stride or swizzle, wave32, traps,
+Not modelled, and refused: rounding modes other than to nearest even, MODE without IEEE mode or DX10 clamp, output
+scales (which IEEE mode ignores), buffers with stride or swizzle, transposed reads under a partial EXEC, wave32, traps,
 exceptions, 8-bit floats and scaled matrix instructions. Not modelled, and of no influence on results of right programs:
-timing, caches, hazards that need s_nop. NaN payloads are those of the host.
+timing, caches, hazards that need s_nop.
 
-Numerics: f16, f32 and f64 arithmetic is IEEE with one rounding; signalling NaNs are treated as with IEEE mode on.
+Numerics: f16, f32 and f64 arithmetic is IEEE with one rounding; signalling NaNs are treated as with IEEE mode on. Of
+several NaN operands the first one is the result, made quiet; which one the hardware takes is not documented.
 Approximations of the hardware (exp, log, rcp, rsq, sqrt, sin, cos) give the correctly rounded value with f32 denormals
 flushed. Matrix instructions add in f32, one fused multiply-add per k in an order that `table_mfma` states, denormals
 kept (the hardware adds in another order, within any error bound of use). A 16-bit load into half a register keeps the
@@ -21,7 +23,8 @@ other half.
 
 Uninitialised vector registers hold a NaN pattern, so that what depends on them shows in the numbers.
 
-Sanitizer, always on: see `faults` for what it finds and `sanitizer` for its model of outstanding memory instructions.
+Sanitizer, always on: see `faults` for what it finds, `sanitizer` for its model of outstanding memory instructions and
+`stores` for that of stores to device memory.
 """
 
 from __future__ import annotations

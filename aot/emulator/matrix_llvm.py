@@ -16,7 +16,7 @@ import llvmlite.binding as llvm
 from aot.emulator import layout
 from aot.emulator.ops_llvm import Function
 from aot.emulator.table_mfma import MatrixSpec
-from aot.emulator.values import LANES, Value, fma, pack64
+from aot.emulator.values import LANES, Value, pack64, settled
 
 if TYPE_CHECKING:
     from aot.emulator.machine_llvm import LlvmMachine
@@ -116,9 +116,9 @@ def _update(m: LlvmMachine, spec: MatrixSpec, staged: list[Value], pairs: bool) 
                 if pairs:
                     total[number] = _dot(f, total[number], columns[column], scalars[row])
                 else:
-                    total[number] = fma(scalars[row], columns[column], total[number])
+                    total[number] = f.fma(scalars[row], columns[column], total[number])
         for (_, _, place), value in zip(pieces, total, strict=True):
-            f.store(value, place, align=64)
+            f.store(settled(value), place, align=64)
 
 
 def host_has_bf16_dot() -> bool:
@@ -177,8 +177,8 @@ def _by_shuffles(m: LlvmMachine, spec: MatrixSpec) -> None:
             right = [homes[block, column, k] for block, _, column in places]
             j = left[0][1]
             x, y = f.shuffle(a[j], [p[0] for p in left]), f.shuffle(b[j], [p[0] for p in right])
-            total = total + x * y if spec.accumulator == "i32" else fma(x, y, total)
-        results.append(total)
+            total = total + x * y if spec.accumulator == "i32" else f.fma(x, y, total)
+        results.append(total if spec.accumulator == "i32" else settled(total))
     everything = m.constant_mask([True] * LANES)
     for i, total in enumerate(results):
         if wide:

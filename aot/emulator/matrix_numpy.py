@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from aot.emulator.ops_numpy import fma_f32, fma_f64
 from aot.emulator.table_mfma import MatrixSpec
-from aot.emulator.values import LANES
+from aot.emulator.values import LANES, default_nan
 
 Words = npt.NDArray[np.uint32]
 
@@ -53,4 +53,7 @@ def multiply(spec: MatrixSpec, a_words: Words, b_words: Words, c_words: Words) -
             total = fma_f64(left.ravel(), right.ravel(), total.ravel()).reshape(total.shape)
         else:
             total = fma_f32(left, right, total)
+    if spec.accumulator != "i32":
+        words = total.view(np.uint64 if spec.accumulator == "f64" else np.uint32)
+        total = np.where(np.isnan(total), words.dtype.type(default_nan(spec.accumulator)), words)
     return np.ascontiguousarray(total).view(np.uint32).T.copy()

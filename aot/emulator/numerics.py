@@ -98,7 +98,7 @@ def frexp_mantissa(a: Value) -> Value:
     wide = a.to("f64") if a.type != "f64" else select(is_denormal(a), a * (2.0**64), a)
     fraction = ((wide.bits() & ~(0x7FF << 52)) | (1022 << 52)).cast("f64")
     narrow = f64_to_f16(fraction) if a.type == "f16" else fraction.to(a.type)
-    return select(special, a, narrow)
+    return select(special, quiet(a), narrow)
 
 
 def frexp_exponent(a: Value) -> Value:

@@ -8,7 +8,8 @@ For an atom m x n x k with `blocks` independent products on a wave of 64 lanes (
 
 Accumulation is f32: D = C + sum over k, one fused multiply-add per k, operands and sums with their denormals. k
 rises; of each pair (2p, 2p+1) of a 16-bit type the odd one comes first, as in the host's own dot product of bf16
-pairs. The hardware adds groups of products in another order; the difference is within the error bound of any use.
+pairs. The hardware adds groups of products in another order; the difference is within the error bound of any use. A
+NaN is the default one: the manual names no other.
 """
 
 from __future__ import annotations

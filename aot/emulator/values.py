@@ -40,23 +40,27 @@ class Value:
     def _with(self, name: str, other: Value | float) -> Value:
         return self.ops.binary(name, self, self.ops.like(other, self))
 
+    def _float(self, name: str, other: Value | float) -> Value:
+        """Float arithmetic; a number in the program is no NaN."""
+        return settled(self._with(name, other), self, *([other] if isinstance(other, Value) else []))
+
     def _pick(self, signed: str, unsigned: str, floating: str) -> str:
         return floating if is_float(self.type) else signed if is_signed(self.type) else unsigned
 
     def __add__(self, other: Value | float) -> Value:
-        return self._with(self._pick("add", "add", "fadd"), other)
+        return self._float("fadd", other) if is_float(self.type) else self._with("add", other)
 
     def __sub__(self, other: Value | float) -> Value:
-        return self._with(self._pick("sub", "sub", "fsub"), other)
+        return self._float("fsub", other) if is_float(self.type) else self._with("sub", other)
 
     def __rsub__(self, other: float) -> Value:
         return self.ops.like(other, self) - self
 
     def __mul__(self, other: Value | float) -> Value:
-        return self._with(self._pick("mul", "mul", "fmul"), other)
+        return self._float("fmul", other) if is_float(self.type) else self._with("mul", other)
 
     def __truediv__(self, other: Value | float) -> Value:
-        return self._with("fdiv", other)
+        return self._float("fdiv", other)
 
     def __rtruediv__(self, other: float) -> Value:
         return self.ops.like(other, self) / self
@@ -131,7 +135,8 @@ class Value:
             return self
         if not is_float(type_) and not is_float(self.type) and BITS[type_] == BITS[self.type]:
             return self.cast(type_)
-        return self.ops.convert(self, type_)
+        converted = self.ops.convert(self, type_)
+        return _settled_conversion(converted, self) if is_float(type_) and is_float(self.type) else converted
 
     def min(self, other: Value | int) -> Value:
         """Integer minimum."""
@@ -144,7 +149,8 @@ class Value:
         return select(self > other, self, other)
 
     def unary(self, name: str) -> Value:
-        return self.ops.unary(name, self)
+        result = self.ops.unary(name, self)
+        return settled(result, self) if is_float(self.type) else result
 
     def floor(self) -> Value:
         return self.unary("floor")
@@ -248,18 +254,47 @@ def select(condition: Value, a: Value | float, b: Value | float) -> Value:
     return condition.ops.select(condition, a, condition.ops.like(b, a))
 
 
+def default_nan(type_: str) -> int:
+    """The bits of the NaN of an invalid operation: quiet and negative, as the manual has it for divisions."""
+    return (1 << BITS[type_]) - (1 << (MANTISSA_BITS[type_] - 1))
+
+
+def settled(result: Value, *sources: Value) -> Value:
+    """A result of float arithmetic whose NaN does not depend on the host: the first operand that is a NaN, made quiet,
+    else the default. The manual says that operands are propagated, not which of several."""
+    wide = f"u{BITS[result.type]}"
+    nan = result.ops.const(default_nan(result.type), wide)
+    for source in reversed(sources):
+        nan = select(source.is_nan(), source.bits() | (1 << (MANTISSA_BITS[source.type] - 1)), nan)
+    return select(result.is_nan(), nan, result.bits()).cast(result.type)
+
+
+def _settled_conversion(result: Value, source: Value) -> Value:
+    """The same for a conversion between float types: sign and upper payload of the source, made quiet."""
+    from_bits, to_bits = MANTISSA_BITS[source.type], MANTISSA_BITS[result.type]
+    wide = f"u{max(BITS[source.type], BITS[result.type])}"
+    bits = source.bits().to(wide)
+    payload = bits & ((1 << from_bits) - 1)
+    payload = payload << (to_bits - from_bits) if to_bits > from_bits else payload >> (from_bits - to_bits)
+    sign = (bits >> (BITS[source.type] - 1)) & 1
+    quiet_infinity = (1 << (BITS[result.type] - 1)) - (1 << (to_bits - 1))
+    nan = (payload | quiet_infinity | (sign << (BITS[result.type] - 1))).to(f"u{BITS[result.type]}")
+    return select(source.is_nan(), nan, result.bits()).cast(result.type)
+
+
 def fma(a: Value, b: Value, c: Value) -> Value:
     """a*b+c with a single rounding, for f16, f32 and f64."""
     if a.type == "f16":
         # The product and any sum that does not overflow f16 fit in 53 bits, so one rounding to f16 remains.
-        return f64_to_f16(a.ops.fma(a.to("f64"), b.to("f64"), c.to("f64")))
-    return a.ops.fma(a, b, c)
+        wide = [a.ops.convert(value, "f64") for value in (a, b, c)]
+        return settled(f64_to_f16(a.ops.fma(*wide)), a, b, c)
+    return settled(a.ops.fma(a, b, c), a, b, c)
 
 
 def f64_to_f32_odd(a: Value) -> Value:
-    """f64 to f32 rounding to odd, so that a later rounding to a narrower type is correct."""
-    nearest = a.to("f32")
-    back = nearest.to("f64")
+    """f64 to f32 rounding to odd, so that a later rounding to a narrower type is correct. NaN is any NaN."""
+    nearest = a.ops.convert(a, "f32")
+    back = a.ops.convert(nearest, "f64")
     bits = nearest.bits()
     toward_zero = select(abs(back) > abs(a), bits - 1, bits)
     inexact = back.ne(a) & ~a.is_nan()
@@ -267,7 +302,7 @@ def f64_to_f32_odd(a: Value) -> Value:
 
 
 def f64_to_f16(a: Value) -> Value:
-    return f64_to_f32_odd(a).to("f16")
+    return _settled_conversion(a.ops.convert(f64_to_f32_odd(a), "f16"), a)
 
 
 def pack64(low: Value, high: Value) -> Value:

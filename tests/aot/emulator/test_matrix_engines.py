@@ -61,7 +61,7 @@ def _operands(spec: MatrixSpec, style: str, rng: np.random.Generator) -> npt.NDA
 
 @pytest.mark.parametrize("name", MFMA)
 def test_engines_agree_bit_for_bit(name: str) -> None:
-    """Both engines give the same words (any NaN for any other), whatever path the fast one takes."""
+    """Both engines give the same words, NaNs among them, whatever path the fast one takes."""
     spec = MFMA[name]
     code = program(_body(spec), arch=min(spec.targets))
     rng = np.random.default_rng(abs(hash(spec.k)) + spec.m)
@@ -73,11 +73,4 @@ def test_engines_agree_bit_for_bit(name: str) -> None:
             assert not run_program(code, data, engine=engine).faults
             results.append(data[2 * spec.operand_dwords :])
         fast, slow = results
-        if spec.accumulator == "f32":
-            both_nan = np.isnan(fast.view(np.float32)) & np.isnan(slow.view(np.float32))
-            fast, slow = np.where(both_nan, 0, fast), np.where(both_nan, 0, slow)
-        if spec.accumulator == "f64":
-            pairs = [np.stack([r[0::2], r[1::2]], axis=-1).copy().view(np.float64)[..., 0] for r in (fast, slow)]
-            assert np.array_equal(pairs[0], pairs[1], equal_nan=True), style
-            continue
         assert np.array_equal(fast, slow), style

@@ -10,9 +10,9 @@ memory; atomics in lane order; barriers, with waves in seeded random order betwe
 random order.
 
 Not modelled, and refused: rounding modes other than to nearest even, MODE without IEEE mode or DX10 clamp, output
-scales (which IEEE mode ignores), buffers with stride or swizzle, transposed reads under a partial EXEC, wave32, traps,
-exceptions, 8-bit floats and scaled matrix instructions. Not modelled, and of no influence on results of right programs:
-timing, caches, hazards that need s_nop.
+scales (which IEEE mode ignores), buffers with stride or swizzle, transposed reads and row swaps under a partial EXEC,
+wave32, traps, exceptions, 8-bit floats and scaled matrix instructions. Not modelled, and of no influence on results of
+right programs: timing, caches, hazards that need s_nop.
 
 Numerics: f16, f32 and f64 arithmetic is IEEE with one rounding; signalling NaNs are treated as with IEEE mode on. Of
 several NaN operands the first one is the result, made quiet; which one the hardware takes is not documented.

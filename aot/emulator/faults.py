@@ -22,7 +22,7 @@ KINDS = (
     "trap",
     "LDS access overtaken by a direct load",
     "conflicting stores",
-    "transposed read under a partial EXEC",
+    "lanes exchanged under a partial EXEC",
 )
 (
     NONE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aot.emulator import layout
+from aot.emulator import faults, layout
 from aot.emulator.errors import UnknownInstructionError
 from aot.emulator.form import Form
 from aot.emulator.machine import Machine
@@ -40,6 +40,8 @@ def lower_swap(m: Machine, form: Form) -> None:
         m.set_vector(0, 0, b, mask)
         m.set_vector(1, 0, a, mask)
         return
+    # The manual's loops do not look at EXEC, its general rule does: nobody knows what lanes that are off do.
+    m.refuse(m.cell64(layout.EXEC).ne(-1), faults.PARTIAL_EXEC)
     span = 32 if "32" in form.name.split("_")[1] else 16
     up = [lane ^ span for lane in range(LANES)]
     odd = m.constant_mask([bool(lane & span) for lane in range(LANES)])

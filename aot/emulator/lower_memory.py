@@ -103,6 +103,8 @@ def lower_scalar_memory(m: Machine, form: Form, spec: MemorySpec) -> None:
         offset = offset + m.scalar(2).to("u64")
     base = m.scalar64(1)
     if spec.space == "scalar_buffer":
+        # With a stride the limit counts in it.
+        m.refuse((m.scalar(1, 1) >> 16).ne(0), faults.BAD_RESOURCE)
         base = base & ((1 << 48) - 1)
         limit = m.scalar(1, 2)
         m.load_scalar(spec, base + (offset & ~3), base + limit.to("u64"))

@@ -72,7 +72,6 @@ class Launch:
         active = min(WAVE, self.threads - WAVE * wave)
         exec_mask = (1 << active) - 1
         cells[layout.EXEC : layout.EXEC + 2] = exec_mask & 0xFFFFFFFF, exec_mask >> 32
-        cells[layout.VCC : layout.VCC + 2] = 0
         cells[layout.SHARED_BASE : layout.SHARED_BASE + 2] = 0, SHARED_APERTURE
         cells[layout.SHARED_LIMIT : layout.SHARED_LIMIT + 2] = 0xFFFFFFFF, SHARED_APERTURE
         cells[layout.PRIVATE_BASE : layout.PRIVATE_BASE + 2] = 0, PRIVATE_APERTURE

@@ -224,12 +224,26 @@ CASES: dict[str, tuple[str, str, str, str, int]] = {
         64,
     ),
     "transposed read with lanes masked off": (
-        "transposed read under a partial EXEC",
+        "lanes exchanged under a partial EXEC",
         "ds_read_b64_tr_b16",
         "v_lshlrev_b32_e32 v2, 3, v0; v_mov_b32_e32 v3, v0; ds_write_b64 v2, v[2:3]; s_waitcnt lgkmcnt(0); "
         "s_mov_b32 exec_hi, 0x7fffffff; ds_read_b64_tr_b16 v[6:7], v2; s_waitcnt lgkmcnt(0); v_mov_b32_e32 v5, v6;",
         "v_lshlrev_b32_e32 v2, 3, v0; v_mov_b32_e32 v3, v0; ds_write_b64 v2, v[2:3]; s_waitcnt lgkmcnt(0); "
         "ds_read_b64_tr_b16 v[6:7], v2; s_waitcnt lgkmcnt(0); v_mov_b32_e32 v5, v6;",
+        64,
+    ),
+    "rows swapped with lanes masked off": (
+        "lanes exchanged under a partial EXEC",
+        "v_permlane16_swap_b32",
+        "v_mov_b32_e32 v5, v0; v_mov_b32_e32 v6, v0; s_mov_b32 exec_lo, -2; v_permlane16_swap_b32_e32 v5, v6;",
+        "v_mov_b32_e32 v5, v0; v_mov_b32_e32 v6, v0; v_permlane16_swap_b32_e32 v5, v6;",
+        64,
+    ),
+    "scalar buffer with a stride": (
+        "load of a bad buffer resource",
+        "s_buffer_load_dword",
+        "s_or_b32 s9, s9, 0x40000; s_buffer_load_dword s20, s[8:11], 0x0; s_waitcnt lgkmcnt(0); v_mov_b32_e32 v5, s20;",
+        "s_buffer_load_dword s20, s[8:11], 0x0; s_waitcnt lgkmcnt(0); v_mov_b32_e32 v5, s20;",
         64,
     ),
     "misaligned packed atomic": (

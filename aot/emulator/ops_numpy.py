@@ -127,6 +127,9 @@ class NumpyOps(Ops):
             return self.value(_saturate(a.ref, type_), type_)
         return self.value(a.ref.astype(DTYPES[type_]), type_)
 
+    def has_no_nan(self, value: Value) -> bool:
+        return not np.isnan(value.ref).any()
+
     def lane_ids(self) -> Value:
         return self.value(np.arange(LANES, dtype=np.uint32), "u32")
 

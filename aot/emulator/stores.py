@@ -77,6 +77,10 @@ class StoreLog:
         place = slice(offset, offset + data.size)
         tokens, serials = self._tokens[buffer.name][place], self._serials[buffer.name][place]
         own, there = self.waves[wave], buffer.bytes[place]
+        alone = not tokens.any() or not ((tokens != own) | (serials == self.serial)).any()
+        if alone:
+            tokens[:], serials[:], there[:] = own, self.serial, data
+            return
         elsewhere = (tokens < self.group) | (tokens == SHARED_FOR_EVER)
         unordered = elsewhere | (tokens == self.shared) | np.isin(tokens, self.waves)
         clash = (tokens != 0) & (tokens != own) & unordered

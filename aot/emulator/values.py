@@ -241,6 +241,10 @@ class Ops(ABC):
     def splat(self, a: Value) -> Value:
         """The vector of a scalar (a vector as it is)."""
 
+    def has_no_nan(self, _value: Value) -> bool:
+        """Whether a float is known to be none in any lane."""
+        return False
+
     def like(self, value: Value | float, other: Value) -> Value:
         """A Python number as a constant of the type of another value."""
         return value if isinstance(value, Value) else self.const(value, other.type)
@@ -262,6 +266,8 @@ def default_nan(type_: str) -> int:
 def settled(result: Value, *sources: Value) -> Value:
     """A result of float arithmetic whose NaN does not depend on the host: the first operand that is a NaN, made quiet,
     else the default. The manual says that operands are propagated, not which of several."""
+    if result.ops.has_no_nan(result):
+        return result
     wide = f"u{BITS[result.type]}"
     nan = result.ops.const(default_nan(result.type), wide)
     for source in reversed(sources):
@@ -271,6 +277,8 @@ def settled(result: Value, *sources: Value) -> Value:
 
 def _settled_conversion(result: Value, source: Value) -> Value:
     """The same for a conversion between float types: sign and upper payload of the source, made quiet."""
+    if result.ops.has_no_nan(result):
+        return result
     from_bits, to_bits = MANTISSA_BITS[source.type], MANTISSA_BITS[result.type]
     wide = f"u{max(BITS[source.type], BITS[result.type])}"
     bits = source.bits().to(wide)

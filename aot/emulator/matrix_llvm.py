@@ -91,6 +91,8 @@ def _update(m: LlvmMachine, spec: MatrixSpec, staged: list[Value], pairs: bool) 
     source = m._place(3, 0, layout.REGISTER_BYTES) if not constant else None
     target = m._place(0, 0, layout.REGISTER_BYTES)
     steps = list(range(spec.k // 2)) if pairs else spec.k_order
+    # A NaN in any result makes this sum one; so may opposite infinities, which costs time and changes nothing.
+    witness = f.variable(f.widen(f.const(0.0, "f32"), _PIECE))
     with f.count(spec.accumulators // 4, type_="u64") as step:
         pieces: list[tuple[int, int, Value]] = []
         base = f.at(target, step, 4 * layout.REGISTER_BYTES)
@@ -118,7 +120,15 @@ def _update(m: LlvmMachine, spec: MatrixSpec, staged: list[Value], pairs: bool) 
                 else:
                     total[number] = f.fma(scalars[row], columns[column], total[number])
         for (_, _, place), value in zip(pieces, total, strict=True):
-            f.store(settled(value), place, align=64)
+            f.store(value, place, align=64)
+        while len(total) > 1:
+            total = [f.binary("fadd", *total[i : i + 2]) for i in range(0, len(total), 2)]
+        witness.set(f.binary("fadd", witness.get(), total[0]))
+    seen = witness.get().is_nan()
+    with f.when(f.reduce("or", seen), unlikely=True), f.count(spec.accumulators, type_="u64") as number:
+        for piece in range(LANES // _PIECE):
+            place = f.at(f.at(target, number, layout.REGISTER_BYTES), 4 * _PIECE * piece)
+            f.store(settled(f.load("f32", place, _PIECE)), place, align=64)
 
 
 def host_has_bf16_dot() -> bool:

@@ -18,7 +18,7 @@ from aot.emulator.program import VECTORS, WAVE_BYTES
 from aot.emulator.records import Records
 from aot.emulator.runtime_names import HELPER_NAMES
 from aot.emulator.setup import Launch
-from aot.emulator.stores import token_memory
+from aot.emulator.stores import give_back, take_tokens
 
 _DIRECT_BYTES = layout.QUEUE_ENTRIES * layout.DIRECT_BYTES
 _PAD = 64
@@ -75,9 +75,7 @@ class LlvmEngine:
         self._counts = np.zeros(len(records.code) + 2, np.int64)
         self._zeros = np.zeros(64, np.uint8)
         self._memory = launch.memory.table()
-        tokens, starts = token_memory(launch.memory)
-        self._tokens = np.frombuffer(tokens, np.uint8)
-        self._token_table = starts + np.uint64(self._tokens.ctypes.data)
+        self._tokens, self._token_table = take_tokens(launch.memory)
         self._logs = [aligned(layout.LOG_RECORDS * layout.LOG_RECORD_BYTES) for _ in range(2)]
         self._columns = aligned(3 * layout.COLUMN_BYTES)
         self._order = np.zeros(number, np.uint32)
@@ -110,7 +108,8 @@ class LlvmEngine:
         words[layout.WAVE_COUNT // 8] = self.launch.waves
         words[layout.IMAGE_BASE // 8] = self.launch.image_base
         words[layout.LOGGED // 8] = self.launch.waves > 1 or self.records.direct
-        words[layout.NEXT_TOKEN // 8] = 1
+        words[layout.LAUNCH_TOKEN // 8] = self._tokens.first
+        words[layout.NEXT_TOKEN // 8] = self._tokens.first + 1
         helpers = _helper_addresses()
         words[layout.HELPERS // 8 : layout.HELPERS // 8 + len(helpers)] = helpers
         self._context[:] = words.view(np.uint8)
@@ -156,6 +155,7 @@ class LlvmEngine:
             status = self._function(self._context.ctypes.data)
             if status:
                 return self._stopped(status, place)
+        give_back(self._tokens, _Words(self._context).u32(layout.NEXT_TOKEN))
         return Result(self._times(), None)
 
     def _reset(self) -> None:

@@ -78,8 +78,9 @@ SET_COARSE_V, SET_COARSE_S = 96, 104
     FOLDED,
 ) = range(0, 184, 8)
 # Whether LDS accesses are logged: by several waves, or beside direct-to-LDS loads. Where tokens of stores lie, by
-# window; the next token, the first one of this workgroup, and that of bytes that several of its waves stored alike.
-LOGGED, STORE_TABLE, NEXT_TOKEN, GROUP_TOKEN, SHARED_TOKEN = range(208, 248, 8)
+# window; the next token, the first ones of this launch and of this workgroup, and that of bytes that several waves of
+# the workgroup stored alike.
+LOGGED, STORE_TABLE, NEXT_TOKEN, LAUNCH_TOKEN, GROUP_TOKEN, SHARED_TOKEN = range(208, 256, 8)
 HELPERS: Final = 256  # table of pointers to runtime functions
 CONTEXT_BYTES: Final = 1024
 

@@ -125,9 +125,9 @@ def _update(m: LlvmMachine, spec: MatrixSpec, staged: list[Value], pairs: bool) 
             total = [f.binary("fadd", *total[i : i + 2]) for i in range(0, len(total), 2)]
         witness.set(f.binary("fadd", witness.get(), total[0]))
     seen = witness.get().is_nan()
-    with f.when(f.reduce("or", seen), unlikely=True), f.count(spec.accumulators, type_="u64") as number:
+    with f.when(f.reduce("or", seen), unlikely=True), f.count(spec.accumulators, type_="u64") as register:
         for piece in range(LANES // _PIECE):
-            place = f.at(f.at(target, number, layout.REGISTER_BYTES), 4 * _PIECE * piece)
+            place = f.at(f.at(target, register, layout.REGISTER_BYTES), 4 * _PIECE * piece)
             f.store(settled(f.load("f32", place, _PIECE)), place, align=64)
 
 

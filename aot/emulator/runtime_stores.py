@@ -1,18 +1,21 @@
 """The runtime of generated code: stores to device memory, and who stored what before. The model is that of `stores`.
 
-Each byte of a mapped buffer has a u32 token of the last store to it in this launch, 0 for none.
+Each byte of a mapped buffer has a u32 token of the last store to it; one of an earlier launch counts as none.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from aot.emulator import faults, layout
 from aot.emulator.memory import LEAD, MAX_BUFFERS, WINDOW_BITS
 from aot.emulator.ops_llvm import Function
 from aot.emulator.runtime_core import call, call_or_stop, context_of, helper, stop
 from aot.emulator.runtime_names import WIDTHS
-from aot.emulator.stores import SHARED_FOR_EVER, TOKEN_BYTES
-from aot.emulator.values import Value, select
+from aot.emulator.stores import TOKEN_BYTES
+from aot.emulator.values import LANES, Value, select
 
+UNROLL = 8
 _PARAMETERS = (("ptr", "staging"), ("u64", "mask"), ("ptr", "pointers"), ("u64", "window"))
 
 
@@ -61,6 +64,30 @@ def _token_groups(width: int) -> list[tuple[int, int]]:
     return [(at, 4) for at in range(0, width, 4)] if width >= 4 else [(0, width)]
 
 
+def _old_tokens(f: Function, shadow: Value, width: int) -> Value:
+    """The largest tokens of a lane's bytes, as one vector."""
+    total: Value | None = None
+    for at, count in _token_groups(width):
+        part = f.load("u32", f.at(shadow, TOKEN_BYTES * at), count, align=TOKEN_BYTES)
+        total = part if total is None else total.max(part)
+    assert total is not None
+    return total
+
+
+def _any(f: Function, value: Value, launch: Value) -> Value:
+    """Whether any token is of this launch."""
+    return (value if value.lanes == 1 else f.reduce("umax", value)) >= launch
+
+
+def _each_lane(f: Function, mask: Value, body: Callable[[Value], None]) -> None:
+    """The body for every lane of a mask, unrolled where all are on."""
+    with f.when(mask.eq(-1)), f.count(LANES // UNROLL, type_="u64") as chunk:
+        for part in range(UNROLL):
+            body(chunk * UNROLL + part)
+    with f.when(mask.ne(-1)), f.bits_of(mask) as lane:
+        body(lane)
+
+
 def write_commit(width: int) -> Function:
     """The fast case: all lanes in one buffer, whose bytes this launch stores for the first time."""
     f = helper(f"commit_{width}", *_PARAMETERS)
@@ -68,44 +95,57 @@ def write_commit(width: int) -> Function:
     context = context_of(f, wave)
     places = _Places(f, context, window)
     token = f.load("u32", f.at(wave, layout.STORE_TOKEN))
-    stride = max(4, width)
+    launch = f.load("u32", f.at(context, layout.LAUNCH_TOKEN))
     groups = _token_groups(width)
-    seen = f.variable(f.widen(f.const(0, "u32"), groups[0][1]))
-    foreign = f.variable(f.const(0, "u32"))
+    inside = f.ballot(~places.outside(f.load("u64", pointers, LANES, 64))) & mask
+    earlier = f.variable(f.widen(f.const(0, "u32"), groups[0][1]))
+    slow = f.variable(inside.ne(mask).to("u32"))
+    with f.when(slow.get().eq(0)):
+        if width <= 2:
+            slow.set(_gathered(f, places, pointers, mask, width, launch).to("u32"))
+        else:
 
-    def old(shadow: Value) -> Value:
-        total: Value | None = None
-        for at, count in groups:
-            part = f.load("u32", f.at(shadow, TOKEN_BYTES * at), count, align=TOKEN_BYTES)
-            total = part if total is None else total | part
-        assert total is not None
-        return total
+            def look(lane: Value) -> None:
+                shadow = places.token(f.load("u64", f.at(pointers, lane, 8)))
+                earlier.set(earlier.get().max(_old_tokens(f, shadow, width)))
 
-    def any_seen() -> Value:
-        return seen.get().ne(0) if groups[0][1] == 1 else f.reduce("or", seen.get()).ne(0)
-
-    with f.bits_of(mask) as lane:
-        pointer = f.load("u64", f.at(pointers, lane, 8))
-        outside = places.outside(pointer)
-        foreign.set(foreign.get() | outside.to("u32"))
-        with f.when(~outside):
-            seen.set(seen.get() | old(places.token(pointer)))
-    with f.when(any_seen() | foreign.get().ne(0), unlikely=True):
+            _each_lane(f, mask, look)
+            slow.set(_any(f, earlier.get(), launch).to("u32"))
+    with f.when(slow.get().ne(0), unlikely=True):
         f.ret(call(f, "commit_slowly", [wave, record, staging, mask, pointers, window, f.const(width, "u32")]))
-    with f.bits_of(mask) as lane:
-        pointer = f.load("u64", f.at(pointers, lane, 8))
-        shadow = places.token(pointer)
-        seen.set(seen.get() | old(shadow))
+
+    def store(lane: Value) -> None:
+        shadow = places.token(f.load("u64", f.at(pointers, lane, 8)))
+        earlier.set(earlier.get().max(_old_tokens(f, shadow, width)))
         for at, count in groups:
             f.store(f.widen(token, count), f.at(shadow, TOKEN_BYTES * at), align=TOKEN_BYTES)
-        row, target = f.at(staging, lane, stride), f.load("ptr", f.at(pointers, lane, 8))
+        row, target = f.at(staging, lane, max(4, width)), f.load("ptr", f.at(pointers, lane, 8))
         for at, type_ in piece_types(width):
             f.store(f.load(type_, f.at(row, at), align=1), f.at(target, at), align=1)
-    with f.when(any_seen(), unlikely=True):
+
+    _each_lane(f, mask, store)
+    with f.when(_any(f, earlier.get(), launch), unlikely=True):
         # Lanes of this instruction share bytes, else none had a token: compare what is there now.
         call_or_stop(f, "agree", [wave, record, staging, mask, pointers, window, f.const(width, "u32")])
     f.ret(0)
     return f
+
+
+def _gathered(f: Function, places: _Places, pointers: Value, mask: Value, width: int, launch: Value) -> Value:
+    """Whether any byte of 64 narrow places has a token of this launch, in a few wide loads."""
+    type_ = {1: "u32", 2: "u64"}[width]
+    offsets = (f.load("u64", pointers, LANES, 64) - places.host) * TOKEN_BYTES
+    shadows = f.assign(f"getelementptr i8, ptr {places.tokens.ref}, <{LANES} x i64> {offsets.ref}", "ptr", LANES)
+    nothing = Value(f, type_, LANES, "zeroinitializer")
+    kind = f"i{TOKEN_BYTES * 8 * width}"
+    found = f.call(
+        f"llvm.masked.gather.v{LANES}{kind}.v{LANES}p0",
+        type_,
+        LANES,
+        [shadows, f"i32 {TOKEN_BYTES}", f.unballot(mask), nothing],
+    )
+    halves = [found] if width == 1 else [found.to("u32"), (found >> 32).to("u32")]
+    return f.reduce("or", halves[0] >= launch) if width == 1 else f.reduce("or", (halves[0].max(halves[1])) >= launch)
 
 
 def write_agree() -> Function:
@@ -129,14 +169,16 @@ def write_commit_slowly() -> Function:
     wave, record, staging, mask, pointers, window, width = f.arguments
     context = context_of(f, wave)
     own = f.load("u32", f.at(wave, layout.STORE_TOKEN))
-    group, shared = (f.load("u32", f.at(context, place)) for place in (layout.GROUP_TOKEN, layout.SHARED_TOKEN))
+    launch, group, shared = (
+        f.load("u32", f.at(context, place)) for place in (layout.LAUNCH_TOKEN, layout.GROUP_TOKEN, layout.SHARED_TOKEN)
+    )
     stride = select(width < 4, f.const(4, "u32"), width)
     number = f.variable(window)
     with f.bits_of(mask) as lane:
         pointer, target = f.load("u64", f.at(pointers, lane, 8)), f.load("ptr", f.at(pointers, lane, 8))
-        elsewhere = _Places(f, context, number.get()).outside(pointer)
+        in_another = _Places(f, context, number.get()).outside(pointer)
         with (
-            f.when(elsewhere),
+            f.when(in_another),
             f.count(MAX_BUFFERS + 1, 1, "u64") as other,
             f.when(~_Places(f, context, other).outside(pointer)),
         ):
@@ -146,16 +188,16 @@ def write_commit_slowly() -> Function:
             there, shadow = f.at(target, byte), f.at(places.token(pointer), byte, TOKEN_BYTES)
             value, token = f.load_byte(f.at(staging, lane * stride + byte)), f.load("u32", shadow)
             differs = f.load_byte(there).ne(value)
-            elsewhere = (token < group) | token.eq(SHARED_FOR_EVER)
+            elsewhere = token < group
             unordered = f.variable((elsewhere | token.eq(shared)).to("u32"))
             with f.count(f.load("u32", f.at(context, layout.WAVE_COUNT))) as position:
                 wave_there = f.load("ptr", f.at(f.load("ptr", f.at(context, layout.WAVES)), position, 8))
                 current = f.load("u32", f.at(wave_there, layout.STORE_TOKEN)).eq(token)
                 unordered.set(unordered.get() | current.to("u32"))
-            clash = token.ne(0) & token.ne(own) & unordered.get().ne(0)
+            clash = (token >= launch) & token.ne(own) & unordered.get().ne(0)
             with f.when(clash & differs, unlikely=True):
                 stop(f, wave, record, faults.CONFLICTING_STORES, lane, places.address(pointer) + byte.to("u64"))
-            several = select(elsewhere, f.const(SHARED_FOR_EVER, "u32"), shared)
+            several = select(elsewhere, launch, shared)
             f.store(select(clash, several, own), shadow)
             f.store_byte(value, there)
     f.ret(call(f, "agree", f.arguments))

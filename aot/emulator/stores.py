@@ -17,34 +17,62 @@ import numpy.typing as npt
 from aot.emulator import faults
 from aot.emulator.errors import LaunchError
 from aot.emulator.faults import FaultSignal
-from aot.emulator.memory import Buffer, Memory
+from aot.emulator.memory import MAX_BUFFERS, Buffer, Memory
 
 TOKEN_BYTES = 4
-# The token of a byte that several workgroups have stored the same value to.
-SHARED_FOR_EVER = 0xFFFFFFFF
+# The first token of a launch is that of bytes that several workgroups have stored the same value to.
+FIRST_TOKEN = 1
 # Pages that nobody stores to take no memory, so none is to be set aside for them.
 _NORESERVE = 0x4000
+# Enough for the problems of verification.
+KEPT_BYTES = 64 << 20
+# One launch uses far less than what remains above.
+LAST_TOKEN = 1 << 31
 
 
-def token_memory(memory: Memory) -> tuple[mmap.mmap, npt.NDArray[np.uint64]]:
-    """Tokens of all bytes of all buffers, zero and untouched, and per window where those of its buffer begin (as an
-    offset)."""
-    starts = np.zeros(len(memory.table()), np.uint64)
+@dataclass
+class TokenMemory:
+    """Tokens of all bytes of all buffers, for the generated engine. Those below `first` are of earlier launches."""
+
+    tokens: npt.NDArray[np.uint8]
+    first: int = FIRST_TOKEN
+
+
+# Free for the next launch: its pages are there already, and need not be cleared.
+_FREE: list[TokenMemory] = []
+
+
+def take_tokens(memory: Memory) -> tuple[TokenMemory, npt.NDArray[np.uint64]]:
+    """Room for the tokens of a launch, and per window where those of its buffer are."""
+    starts = np.zeros(MAX_BUFFERS + 1, np.uint64)
     total = 0
     for number, buffer in enumerate(memory.buffers):
         starts[number + 1] = total
-        total += TOKEN_BYTES * (buffer.bytes.size + 64)
-    try:
-        return mmap.mmap(-1, max(total, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE), starts
-    except OSError as error:
-        raise LaunchError(f"no room to follow the stores to these buffers: {total} bytes; {error.strerror}") from error
+        total += TOKEN_BYTES * buffer.bytes.size
+    total = max(total, KEPT_BYTES)
+    kept = _FREE.pop() if total == KEPT_BYTES and _FREE else None
+    if kept is None:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
+        try:
+            kept = TokenMemory(np.frombuffer(mmap.mmap(-1, total, flags=flags), np.uint8))
+        except OSError as error:
+            text = f"no room to follow the stores to these buffers: {total} bytes; {error.strerror}"
+            raise LaunchError(text) from error
+    return kept, starts + np.uint64(kept.tokens.ctypes.data)
+
+
+def give_back(kept: TokenMemory, next_token: int) -> None:
+    """A launch is over; `next_token` is the first one that it did not use."""
+    if kept.tokens.size == KEPT_BYTES and next_token < LAST_TOKEN:
+        kept.first = next_token
+        _FREE.append(kept)
 
 
 @dataclass
 class StoreLog:
     """Tokens and instruction numbers per byte of the buffers that were stored to."""
 
-    next_token: int = 1
+    next_token: int = FIRST_TOKEN + 1
     group: int = 0
     shared: int = 0
     waves: list[int] = field(default_factory=list)
@@ -81,7 +109,7 @@ class StoreLog:
         if alone:
             tokens[:], serials[:], there[:] = own, self.serial, data
             return
-        elsewhere = (tokens < self.group) | (tokens == SHARED_FOR_EVER)
+        elsewhere = tokens < self.group
         unordered = elsewhere | (tokens == self.shared) | np.isin(tokens, self.waves)
         clash = (tokens != 0) & (tokens != own) & unordered
         bad = (clash | (serials == self.serial)) & (there != data)
@@ -89,6 +117,6 @@ class StoreLog:
             raise FaultSignal(
                 faults.CONFLICTING_STORES, lane=lane, address=buffer.address + offset + int(np.flatnonzero(bad)[0])
             )
-        tokens[:] = np.where(clash, np.where(elsewhere, SHARED_FOR_EVER, self.shared), own)
+        tokens[:] = np.where(clash, np.where(elsewhere, FIRST_TOKEN, self.shared), own)
         serials[:] = self.serial
         there[:] = data

@@ -148,6 +148,26 @@ def test_agreement_is_remembered(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_workgroups_that_agreed_and_launches(engine: str) -> None:
+    """Three workgroups store the same and one of them something else afterwards; what an earlier launch stored, in
+    whatever way, is nobody's concern."""
+    later = f"""
+    s_cmp_lg_u32 s20, {{}}
+    s_cbranch_scc1 .Lend2
+    v_add_u32_e32 v4, 1, v4
+    {REWRITE}
+    .Lend2:
+    """
+    for group in range(3):
+        for seed in range(3):
+            alone = _run(REWRITE, engine, 64, 3, seed)
+            assert not alone.faults
+            report = _run(REWRITE + later.format(group), engine, 64, 3, seed)
+            assert _kinds(report) == [CONFLICT]
+            assert not _run("v_mov_b32_e32 v4, 9\n" + REWRITE, engine, 64, 3, seed).faults
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_neighbours_and_atomics_are_clean(engine: str) -> None:
     """Waves that share a dword but no byte, and atomics of all waves on one place, are no conflict."""
     halves = BY_WAVE + "v_lshlrev_b32_e32 v21, 1, v20\nv_add_u32_e32 v2, v2, v21\n" + _store("global", "short")

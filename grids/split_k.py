@@ -28,6 +28,11 @@ def slice_extent(*, gemm_k: int, tile_k: int, degree: int) -> int:
     return ceil_div(gemm_k, tile_k * degree) * tile_k
 
 
+def filled_slices(*, gemm_k: int, tile_k: int, degree: int) -> int:
+    """Slices that have work at this degree; those behind them add zeros."""
+    return max(1, ceil_div(gemm_k, slice_extent(gemm_k=gemm_k, tile_k=tile_k, degree=degree)))
+
+
 def usable_degrees(*, gemm_k: int, tile_k: int, groups: int) -> tuple[int, ...]:
     """The listed degrees with a K tile for every slice and within the launch grid; `groups` counts merged groups."""
     tiles = ceil_div(gemm_k, tile_k)
@@ -78,11 +83,11 @@ def wgrad_degrees(identity: Identity, problem: ConvProblem, target: Target) -> t
     return (*reversed(longer), *usable_degrees(gemm_k=shape["gemm_k"], tile_k=identity.tile_k, groups=shape["groups"]))
 
 
-def automatic_degree(identity: Identity, problem: ConvProblem, target: Target) -> int:
+def automatic_degree(identity: Identity, problem: ConvProblem, target: Target, most: int = MAX_GRID) -> int:
     """The degree at which a plan launches a wgrad kernel unless told otherwise.
 
-    The published formula or the latency rule, whichever is larger, lowered until no slice is empty. Split kernels get
-    at least 2 if they have a usable degree at all, non-split kernels get 1.
+    The published formula or the latency rule, whichever is larger, but not above `most`, lowered until no slice is
+    empty. Split kernels get at least 2 if they have a usable degree at all and `most` allows it, non-split kernels 1.
     """
     if identity.split_k <= 1:
         return 1
@@ -95,7 +100,7 @@ def automatic_degree(identity: Identity, problem: ConvProblem, target: Target) -
         target=target,
     )
     degree = max(2, formula, latency_degree(**shape, threads=threads, target=target))
-    degree = max(1, min(degree, MAX_GRID // shape["groups"]))
+    degree = max(1, min(degree, most, MAX_GRID // shape["groups"]))
     return without_empty_slices(gemm_k=shape["gemm_k"], tile_k=identity.tile_k, degree=degree)
 
 

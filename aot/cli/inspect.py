@@ -126,8 +126,20 @@ def _serving_json(found: Candidates, why: bool, limit: int) -> dict[str, Any]:
         "serving": len(found.rows),
         "needs_no_kernel": needs_no_kernel(found.problem),
         "candidates": [
-            {"label": encode(i), "digest": identity_digest(i).hex(), "estimated_clk": round(clk)}
-            for i, clk in zip(map(found.cache.identity, shown), estimates, strict=True)
+            {
+                "label": encode(i),
+                "digest": identity_digest(i).hex(),
+                "estimated_clk": round(clk),
+                "expected_ulps": float(f"{ulps:.3g}"),
+                "deterministic": bool(same),
+            }
+            for i, clk, ulps, same in zip(
+                map(found.cache.identity, shown),
+                estimates,
+                found.promise.expected[: len(shown)].tolist(),
+                found.promise.deterministic[: len(shown)].tolist(),
+                strict=True,
+            )
         ],
     }
     if why:

@@ -190,8 +190,10 @@ def serving(found: Candidates, with_reasons: bool, limit: int) -> str:
     shown = found.rows[: limit or None].tolist()
     identities = [found.cache.identity(row) for row in shown]
     rows = [
-        (identity_digest(identity).hex()[:DIGEST_DIGITS], round(clk), encode(identity))
-        for identity, clk in zip(identities, found.estimates(len(shown)), strict=True)
+        (identity_digest(identity).hex()[:DIGEST_DIGITS], round(clk), f"{ulps:.2f}", encode(identity))
+        for identity, clk, ulps in zip(
+            identities, found.estimates(len(shown)), found.promise.expected[: len(shown)].tolist(), strict=True
+        )
     ]
     sections = [
         problem_text(found.problem),
@@ -200,7 +202,7 @@ def serving(found: Candidates, with_reasons: bool, limit: int) -> str:
         + ("; it needs no kernel: its result is empty or zero" if needs_no_kernel(found.problem) else ""),
     ]
     if rows:
-        sections.append(table(("digest", "est. clk", "label"), rows))
+        sections.append(table(("digest", "est. clk", "ulps", "label"), rows))
     if len(shown) < len(found.rows):
         sections.append(f"  ... and {len(found.rows) - len(shown):,} more; --limit 0 shows all")
     if with_reasons:

@@ -12,6 +12,7 @@ from aot.cli.tables import bytes_text, pairs, table
 from aot.cli.values import named_path
 from aot.inspection.candidates import best_candidate
 from aot.inspection.resolve import resolve
+from aot.runtime.accuracy import Demand
 from aot.runtime.plan import empty_plan, make_plan, needs_no_kernel
 from aot.runtime.plan_data import Fill, Launch, Plan
 from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE, WgradOptions
@@ -24,6 +25,7 @@ from cache_schema.label import encode
 from cache_schema.problem import ConvProblem
 
 CODE_OBJECT_SUFFIX = ".co"
+ACCURACIES = ("default", "fast")
 
 
 @click.command("plan")
@@ -38,6 +40,20 @@ CODE_OBJECT_SUFFIX = ".co"
 )
 @click.option("--workspace-limit", type=click.IntRange(min=0), metavar="BYTES", help="Refuse kernels that need more.")
 @click.option(
+    "--max-error",
+    type=float,
+    metavar="ULPS",
+    help="Largest expected error of a result.  [default: twice that of the best kernel]",
+)
+@click.option("--deterministic", is_flag=True, help="Only plans that give equal bits in equal runs.")
+@click.option(
+    "--accuracy",
+    type=click.Choice(ACCURACIES),
+    default=ACCURACIES[0],
+    show_default=True,
+    help="fast: the best estimate, whatever its expected error.",
+)
+@click.option(
     "--extract", callback=named_path, metavar="DIR", help="Write the code objects there, named by their SHA-256."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -47,17 +63,24 @@ def command(
     identity: str | None,
     split_k: int,
     workspace_limit: int | None,
+    max_error: float | None,
+    deterministic: bool,
+    accuracy: str,
     extract: Path | None,
     as_json: bool,
     problem_request: ProblemRequest,
 ) -> None:
-    """Print the launch plan of a problem: steps, grids, arguments, buffers, and what to zero first.
+    """Print the launch plan of a problem: steps, grids, arguments, buffers, what to zero first, what to keep.
+
+    It says how far results are expected to be off, in units of the last place (ulp) of the 16-bit result; one rounding
+    is 0.29. By default no kernel is taken that is expected to be more than twice as wrong as the best that serves.
 
     \b
     Examples:
       rocke-aot plan CACHE --n 8 --c 64 --h 56 --w 56 --k 64 --y 3 --x 3 --pad 1
       rocke-aot plan CACHE --problem "convbfp16 -n 8 -c 64 -H 56 -W 56 -k 64 -y 1 -x 1 -F 1" --extract out --json
     """
+    demand = Demand(max_error, deterministic, fast=accuracy == "fast")
     with Cache.open(path) as cache:
         problem = problem_request.one(cache.dtype, cache.table.vocab["direction"])
 
@@ -65,7 +88,9 @@ def command(
             number = cache.find_identity(wanted)
             return None if number is None else cache.entry(number)
 
-        plan = _plan(cache, problem, identity, WgradOptions(split_k, workspace_limit, helper=helper))
+        options = WgradOptions(split_k, workspace_limit, helper=helper, demand=demand)
+        plan = _plan(cache, problem, identity, options)
+        demand.require(plan.accuracy.expected_ulps, plan.deterministic)
         files = _extract(cache, plan, extract) if extract is not None else {}
     if as_json:
         click.echo(json.dumps({**plan.to_json(), "code_object_files": files}, indent=2))
@@ -77,7 +102,7 @@ def _plan(cache: Cache, problem: ConvProblem, identity: str | None, options: Wgr
     if identity is None:
         if needs_no_kernel(problem):
             return empty_plan(cache.arch, problem)
-        best = best_candidate(cache, problem, options.workspace_limit, split=options.split_k > 1)
+        best = best_candidate(cache, problem, options.workspace_limit, options.demand, options.split_k)
         return make_plan(cache.entry(best), problem, options)
     wanted = resolve(cache, identity)
     number = cache.find_identity(wanted)
@@ -114,7 +139,14 @@ def _text(plan: Plan, files: dict[str, str]) -> str:
             [
                 ("steps", len(plan.steps)),
                 ("workspace", bytes_text(plan.workspace_bytes)),
+                (
+                    "expected error",
+                    f"{plan.accuracy.expected_ulps:.3g} ulps, {plan.accuracy.random_ulps:.3g} if signs mix",
+                ),
+                ("worst error", f"{plan.accuracy.worst_ulps:.3g} ulps of the sum of all |terms|"),
                 ("equal runs give equal bits", plan.deterministic),
+                ("pointers", f"multiples of {plan.requirements.alignment_bytes} bytes; no two buffers overlap"),
+                ("coarse-grained memory", ", ".join(plan.requirements.coarse_grained) or "not required"),
             ]
         ),
         "\nbuffers",

@@ -199,7 +199,7 @@ def _text(summary: VerifySummary, limit: int) -> str:
                 ("wrong", summary.wrong),
                 ("errors", summary.error),
                 ("serve no problem", summary.without_cases),
-                ("runs", summary.runs),
+                ("runs", f"{summary.runs:,}" + (f", {summary.unjudged:,} not judged" if summary.unjudged else "")),
                 ("wave instructions", summary.instructions),
                 ("seconds", f"{summary.seconds:.1f}"),
                 ("evidence", summary.evidence),

@@ -10,7 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from aot.inspection.cache_summary import axes
+from aot.runtime.accuracy import BY_DEFAULT, AccuracyError, Demand
 from aot.runtime.choose import estimated_clk, ranked
+from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE
+from aot.runtime.promise import Promise, promised
 from cache_schema.cache_reader import Cache
 from cache_schema.errors import DeliveryError
 from cache_schema.problem import ConvProblem
@@ -59,12 +62,18 @@ class Refused:
 
 @dataclass(frozen=True)
 class Candidates:
-    """The answer of a cache to one problem. `rows` are entry numbers, best estimate first."""
+    """The answer of a cache to one problem.
+
+    `rows` are entry numbers: those accurate enough for the demand first, of these the best estimate first. `degree` is
+    the number of slices that is wanted of kernels that are told one.
+    """
 
     cache: Cache
     problem: ConvProblem
     rows: npt.NDArray[np.int64]
     codes: npt.NDArray[np.int8]
+    demand: Demand = BY_DEFAULT
+    degree: int = AUTOMATIC_DEGREE
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -90,28 +99,52 @@ class Candidates:
     def estimates(self, count: int) -> list[float]:
         """Estimated clocks of the first rows, as `aot.runtime.choose` describes."""
         table = self.cache.table.take(self.rows[:count])
-        clks: list[float] = estimated_clk(table, self.problem, self.cache.arch).tolist()
+        clks: list[float] = estimated_clk(table, self.problem, self.cache.arch, self.demand, self.degree).tolist()
         return clks
+
+    @cached_property
+    def promise(self) -> Promise:
+        """Expected errors and equal bits of all rows, and which of them meet the demand."""
+        table = self.cache.table.take(self.rows)
+        return promised(table, self.problem, self.cache.arch, self.demand, self.degree)
 
 
 def _value(identity: object, name: str) -> Any:
     return getattr(identity, name)
 
 
-def find_candidates(cache: Cache, problem: ConvProblem, workspace_limit: int | None = None) -> Candidates:
-    """Ask a cache; the result may have no rows."""
+def find_candidates(
+    cache: Cache,
+    problem: ConvProblem,
+    workspace_limit: int | None = None,
+    demand: Demand = BY_DEFAULT,
+    degree: int = AUTOMATIC_DEGREE,
+) -> Candidates:
+    """Ask a cache; the result may have no rows. For more than one slice only kernels that split are asked."""
     mask, codes = serves(cache.table, problem, workspace_limit)
+    if degree > 1:
+        mask = mask & (cache.table.columns["split_k"] > 1)
     rows = np.flatnonzero(mask)
-    order = ranked(cache.table.take(rows), cache.digests[rows], problem, cache.arch)
-    return Candidates(cache, problem, rows[order], codes)
+    order = ranked(cache.table.take(rows), cache.digests[rows], problem, cache.arch, demand, degree)
+    return Candidates(cache, problem, rows[order], codes, demand, degree)
 
 
 def best_candidate(
-    cache: Cache, problem: ConvProblem, workspace_limit: int | None = None, *, split: bool = False
+    cache: Cache,
+    problem: ConvProblem,
+    workspace_limit: int | None = None,
+    demand: Demand = BY_DEFAULT,
+    degree: int = AUTOMATIC_DEGREE,
 ) -> int:
-    """Entry to use when none is asked for; NoCandidateError where there is none. `split`: one that splits K only."""
-    found = find_candidates(cache, problem, workspace_limit)
-    rows = found.rows[cache.table.columns["split_k"][found.rows] > 1] if split else found.rows
-    if not len(rows):
+    """Entry to use when none is asked for; NoCandidateError where none serves, AccuracyError where none is accurate."""
+    found = find_candidates(cache, problem, workspace_limit, demand, degree)
+    if not len(found.rows):
         raise NoCandidateError(cache, found.reasons)
-    return int(rows[0])
+    promise = found.promise
+    if not promise.admitted[0]:
+        raise AccuracyError(
+            f"none of the {len(found.rows):,} entries that serve the problem in {cache.path} is accurate enough; "
+            f"the least expected error is {promise.expected.min():.3g} ulps, "
+            f"{int(promise.deterministic.sum()):,} give equal bits in equal runs"
+        )
+    return int(found.rows[0])

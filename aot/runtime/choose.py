@@ -14,9 +14,11 @@ times the rounds that it takes. Double-buffered loops expose a quarter of the sm
 hang over the problem's edge cost like full ones, so waste is part of the estimate; so are idle compute units and narrow
 vectors. A reduction whose channels are no multiple of tile_k needs the general K loop, whose address arithmetic counts
 as half a load more per load. A kernel that splits its reduction has its workgroups multiplied and its K tiles divided
-by the number of slices, as `grids.split_k` would choose it; it pays for what is zeroed, for atomics, and for a second
+by the number of slices, as `aot.runtime.promise` has it; it pays for what is zeroed, for atomics, and for a second
 launch where there is one. Stream-K workgroups are as many as are resident, and pay for the parts that they leave. It
 ranks, it does not predict. Equal estimates are ordered by identity digest, so the choice is the same everywhere.
+
+Kernels whose plans are not accurate enough for the demand come last, whatever their estimate.
 """
 
 from __future__ import annotations
@@ -26,10 +28,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from aot.runtime.accuracy import BY_DEFAULT, Demand
+from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE
+from aot.runtime.promise import output_tiles, promised, slices_of
 from cache_schema.problem import ConvProblem
 from cache_schema.table import IdentityTable
 from grids.geometry import accumulators_per_lane, gemm_extents, lds_layout
-from grids.split_k import FULL_WAVES_PER_CU, MIN_TILES_PER_LONG_SLICE, UNGROUPED_BLOCKS_PER_CU
 from grids.targets import Target, target
 
 #: Dense 16-bit multiply-adds per clk of one SIMD (CDNA3 and CDNA4: 8192 and 16384 in the 32 clk of a 32x32 atom).
@@ -52,16 +56,21 @@ OTHER_REGISTERS = 80
 Floats = npt.NDArray[np.float64]
 
 
-def estimated_clk(table: IdentityTable, problem: ConvProblem, arch: str) -> Floats:
+def estimated_clk(
+    table: IdentityTable,
+    problem: ConvProblem,
+    arch: str,
+    demand: Demand = BY_DEFAULT,
+    degree: int = AUTOMATIC_DEGREE,
+) -> Floats:
     """The estimate of the module's head for every row; rows are taken to serve the problem."""
     extents, unit = gemm_extents(problem), target(arch)
     tile_m, tile_n, tile_k, waves = (
         column.astype(np.float64)
         for column in (*map(table.wide, ("tile_m", "tile_n", "tile_k")), table.wide("warp_m") * table.wide("warp_n"))
     )
-    merge = np.maximum(table.wide("group_merge"), 1)
-    tiles = np.ceil(extents.m * merge / tile_m) * np.ceil(extents.n * merge / tile_n) * (problem.groups / merge)
-    slices = _slices(table, problem, unit, tiles)
+    tiles = output_tiles(table, problem)
+    slices = slices_of(table, problem, unit, demand, degree)
     per_cu = np.maximum(np.ceil(tiles * slices / unit.cus), 1)
     streams = table.columns["stream_k"].astype(np.bool_)
     room = _resident(table, unit, problem.direction)
@@ -86,16 +95,6 @@ def estimated_clk(table: IdentityTable, problem: ConvProblem, arch: str) -> Floa
     return clk + _around(table, problem, unit) if problem.direction == "wgrad" else clk
 
 
-def _slices(table: IdentityTable, problem: ConvProblem, unit: Target, tiles: Floats) -> Floats:
-    """Slices of the reduction, near what the automatic degree is; 1 where it is not split."""
-    split = (table.wide("split_k") > 1) & (problem.direction == "wgrad")
-    k_tiles = np.ceil(gemm_extents(problem).k / table.wide("tile_k"))
-    full = np.maximum(FULL_WAVES_PER_CU // (table.wide("warp_m") * table.wide("warp_n")), 1) * unit.cus
-    long = np.minimum(full // tiles, k_tiles // MIN_TILES_PER_LONG_SLICE)
-    wanted = np.maximum(UNGROUPED_BLOCKS_PER_CU * unit.cus // tiles, long)
-    return np.where(split, np.minimum(np.maximum(wanted, 2), np.maximum(k_tiles, 1)), 1.0)
-
-
 def _around(table: IdentityTable, problem: ConvProblem, unit: Target) -> Floats:
     """Clocks of what is done beside the kernel of a backward-weights plan: fills, and a second step."""
     split, two_stage = table.wide("split_k") > 1, table.columns["two_stage"].astype(np.bool_)
@@ -109,12 +108,18 @@ def _around(table: IdentityTable, problem: ConvProblem, unit: Target) -> Floats:
 
 
 def ranked(
-    table: IdentityTable, digests: npt.NDArray[np.uint8], problem: ConvProblem, arch: str
+    table: IdentityTable,
+    digests: npt.NDArray[np.uint8],
+    problem: ConvProblem,
+    arch: str,
+    demand: Demand = BY_DEFAULT,
+    degree: int = AUTOMATIC_DEGREE,
 ) -> npt.NDArray[np.int64]:
-    """Row numbers from best to worst estimate; `digests` has one row of bytes per identity."""
-    clk = np.round(estimated_clk(table, problem, arch), 3)
+    """Row numbers from best to worst; `digests` has one row of bytes per identity."""
+    clk = np.round(estimated_clk(table, problem, arch, demand, degree), 3)
+    promise = promised(table, problem, arch, demand, degree)
     words = np.pad(digests, ((0, 0), (0, -digests.shape[1] % 8))).view(">u8")
-    order: npt.NDArray[np.int64] = np.lexsort((*words.T[::-1], clk))
+    order: npt.NDArray[np.int64] = np.lexsort((*words.T[::-1], clk, ~promise.admitted))
     return order
 
 

@@ -26,6 +26,11 @@ class Format:
     bias: int
 
     @property
+    def significant_bits(self) -> int:
+        """Bits of a normal number, the leading one included."""
+        return self.fraction_bits + 1
+
+    @property
     def max_finite(self) -> float:
         """Largest finite value."""
         largest_exponent = (1 << (15 - self.fraction_bits)) - 2 - self.bias

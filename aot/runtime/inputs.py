@@ -3,8 +3,11 @@
 | kind | operands |
 |---|---|
 | uniform | uniform in (-1, 1) |
+| positive | uniform in (0, 1): nothing cancels, the relative error is all that there is |
+| ones | all one: the sums that 16 bits hold worst, since all slices of a reduction are alike |
 | ints | integers up to 3: every sum is exact in f32, so results must match bit for bit |
 | cancel | large terms that cancel along the reduction and leave a small residue; exact in f32, lost in 16-bit parts |
+| sparse | few terms, so small that their sums are exact in 16 bits, one in every part of the reduction |
 | onehot | one term per result: shows which element was read |
 | nan, inf | uniform, with two specials in one channel of x (fwd, wgrad) or dy (dgrad) |
 | inf-w | uniform, with one infinite weight (an element of dy for wgrad) |
@@ -28,6 +31,8 @@ _Maker = Callable[[ConvProblem, np.random.Generator], tuple[Reals, Reals]]
 _MASKED = {"fwd": 0, "wgrad": 1, "dgrad": 0}
 #: Large terms of "cancel": with the residue added still an integer that both formats hold.
 _CANCEL_TERM = 128
+#: Terms of "sparse" and the largest of them: sums up to 2**8, which bf16 holds.
+_SPARSE_TERMS, _SPARSE_LIMIT = 25, 10
 #: Powers of two that make sums leave fp16 and stay inside f32.
 _OVERFLOW_EXPONENT = {"fp16": 8, "bf16": 30}
 
@@ -98,24 +103,43 @@ def _signs(shape: tuple[int, ...], axis: int) -> Reals:
     return np.broadcast_to(line.reshape(along), shape).astype(np.float64)
 
 
-def _onehot(problem: ConvProblem, generator: np.random.Generator) -> tuple[Reals, Reals]:
+def _few(terms: int, largest: int) -> _Maker:
+    """Results of so many terms at most, one in each equal part of the reduction; terms are integers up to `largest`."""
+
+    def make(problem: ConvProblem, generator: np.random.Generator) -> tuple[Reals, Reals]:
+        first, second = _shapes(problem)
+        if problem.direction == "wgrad":
+            gradient = np.zeros(first)
+            plant(gradient.reshape(1, -1, problem.k), generator)
+            return gradient, _integers(generator, second, largest)
+        weights = np.zeros(second)
+        if problem.direction == "fwd":
+            plant(weights.reshape(1, problem.k, -1).swapaxes(1, 2), generator)
+        else:
+            # Filters and taps per input channel of each group.
+            plant(weights.reshape(problem.groups, -1, problem.cpg), generator)
+        return _integers(generator, first, largest), weights
+
+    def plant(operand: Reals, generator: np.random.Generator) -> None:
+        """Put ones on the middle axis of a view."""
+        groups, length, columns = operand.shape
+        for part in range(terms if operand.size else 0):
+            start, end = part * length // terms, (part + 1) * length // terms
+            row = generator.integers(start, max(end, start + 1), (groups, columns))
+            operand[np.arange(groups)[:, None], row, np.arange(columns)] = 1
+
+    return make
+
+
+def _positive(problem: ConvProblem, generator: np.random.Generator) -> tuple[Reals, Reals]:
     first, second = _shapes(problem)
-    if problem.direction == "wgrad":
-        gradient = np.zeros(first)
-        if gradient.size:
-            pixel = generator.integers(0, gradient[..., 0].size, problem.k)
-            gradient.reshape(-1, problem.k)[pixel, np.arange(problem.k)] = 1
-        return gradient, _integers(generator, second, 127)
-    weights = np.zeros(second)
-    if problem.direction == "fwd":
-        flat = weights.reshape(problem.k, -1)
-        flat[np.arange(problem.k), generator.integers(0, flat.shape[1], problem.k)] = 1
-    else:
-        # One filter and tap per input channel of each group.
-        taps = weights.reshape(problem.groups, -1, problem.cpg)
-        hot = generator.integers(0, taps.shape[1], (problem.groups, problem.cpg))
-        taps[np.arange(problem.groups)[:, None], hot, np.arange(problem.cpg)] = 1
-    return _integers(generator, first, 127), weights
+    return generator.uniform(0, 1, first), generator.uniform(0, 1, second)
+
+
+def _ones(problem: ConvProblem, generator: np.random.Generator) -> tuple[Reals, Reals]:
+    del generator
+    first, second = _shapes(problem)
+    return np.ones(first), np.ones(second)
 
 
 def _special(value: float) -> _Maker:
@@ -156,9 +180,12 @@ def _subnormal(problem: ConvProblem, generator: np.random.Generator) -> tuple[Re
 
 KINDS: dict[str, _Maker] = {
     "uniform": _uniform,
+    "positive": _positive,
+    "ones": _ones,
     "ints": _ints,
     "cancel": _cancel,
-    "onehot": _onehot,
+    "onehot": _few(1, 127),
+    "sparse": _few(_SPARSE_TERMS, _SPARSE_LIMIT),
     "nan": _special(np.nan),
     "inf": _special(np.inf),
     "inf-w": _infinite_weight,

@@ -10,10 +10,11 @@ from math import prod
 
 from aot.kernels.dgrad_table import records_of, table_words, total_tiles
 from aot.kernels.values import argument_values
+from aot.runtime.accuracy import COMMUTING_SLICES
 from aot.runtime.plan_data import Buffer, Fill, Plan, PlanError, Step
 from aot.runtime.plan_parts import POINTERS, KernelEntry, bind_launch, tensor_buffers
 from aot.runtime.plan_wgrad import AUTOMATIC, WgradOptions, wgrad_plan
-from aot.runtime.reference import TENSORS, tensor_shape
+from aot.runtime.reference import TENSORS, reduction_length, tensor_shape
 from cache_schema.errors import RequestError
 from cache_schema.identity import IMPLICIT_GEMM, Identity
 from cache_schema.label import encode
@@ -83,14 +84,14 @@ def _forward(entry: KernelEntry, problem: ConvProblem) -> Plan:
     buffers = tensor_buffers(problem)
     pointers = {pointer: buffer.name for pointer, buffer in zip(POINTERS, buffers, strict=True)}
     launch = bind_launch(entry, grid, pointers, argument_values(identity, problem))
-    return Plan(identity.arch, problem, buffers, (launch,))
+    return Plan(identity.arch, problem, buffers, (launch,), summed_terms=extents.k)
 
 
 def _dgrad(entry: KernelEntry, problem: ConvProblem) -> Plan:
     """All sub-GEMMs in one launch.
 
     dX is filled first where it has pixels that none of them writes, whose gradient is zero, and where slices are added
-    to it. Two slices commute; a third makes the order of the atomics visible.
+    to it.
     """
     identity = entry.identity
     found = records_of(identity, problem)
@@ -109,8 +110,10 @@ def _dgrad(entry: KernelEntry, problem: ConvProblem) -> Plan:
         problem,
         (*buffers, table),
         (*fills, launch),
+        summed_terms=reduction_length(problem),
         rounded_sums=identity.split_k if identity.split_k > 1 else 0,
-        deterministic=identity.split_k <= 2,
+        added_to=(buffers[2].name,) if identity.split_k > 1 else (),
+        deterministic=identity.split_k <= COMMUTING_SLICES,
     )
 
 

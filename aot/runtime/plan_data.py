@@ -1,6 +1,7 @@
 """A launch plan as plain data: everything a program needs to run one convolution, and nothing it has to work out.
 
-    plan    = format, problem, architecture, buffers, steps, partial sums, whether equal runs give equal bits
+    plan    = format, problem, architecture, buffers, steps, the sums that results are made of and what these mean for
+              accuracy, whether equal runs give equal bits, requirements
     buffer  = name, role, dtype, shape, bytes, contents (tables only)
     step    = fill   : set every byte of a buffer to one value
             | launch : code object digest, symbol, grid, block, dynamic LDS, arguments
@@ -18,11 +19,14 @@ from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from typing import Any
 
+from aot.runtime.accuracy import EXACT, Accuracy, accuracy_of
 from cache_schema.arguments import Argument, ArgumentList
 from cache_schema.errors import RequestError
 from cache_schema.problem import ConvProblem
 
-FORMAT = "rocke-aot-plan/1"
+FORMAT = "rocke-aot-plan/2"
+#: What kernels are compiled for: 16-byte loads and stores at offsets that are multiples of their size.
+POINTER_ALIGNMENT = 16
 ROLES = ("input", "output", "workspace", "table")
 Dim3 = tuple[int, int, int]
 
@@ -102,20 +106,37 @@ Step = Fill | Launch
 
 
 @dataclass(frozen=True, slots=True)
+class Requirements:
+    """What a caller must keep; a launch that breaks one of these is undefined.
+
+    Every buffer begins at a multiple of `alignment_bytes`. Those in `disjoint` share no byte with each other: kernels
+    read operands while they write results, and read them more than once. Those in `coarse_grained` are memory of the
+    device itself, coarse-grained as hipMalloc gives it: elsewhere hardware may drop f32 and packed 16-bit atomics.
+    """
+
+    alignment_bytes: int
+    disjoint: tuple[str, ...]
+    coarse_grained: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """One problem on one architecture.
 
-    `partial_sums` counts the f32 sums that are added up beyond the first where a reduction is split, `rounded_sums`
-    the 16-bit sums that are added up where it is split with 16-bit atomics, both for the error bound; `deterministic`
-    says that equal inputs give equal bits.
+    `summed_terms` is the most products that one f32 sum adds up one after the other. `partial_sums` counts the f32 sums
+    that are added up beyond the first where a reduction is split, `rounded_sums` the 16-bit sums that are added up
+    where it is split with 16-bit atomics; `added_to` names the buffers that atomics add to. `deterministic` says that
+    equal inputs give equal bits.
     """
 
     arch: str
     problem: ConvProblem
     buffers: tuple[Buffer, ...]
     steps: tuple[Step, ...]
+    summed_terms: int = 0
     partial_sums: int = 0
     rounded_sums: int = 0
+    added_to: tuple[str, ...] = ()
     deterministic: bool = True
 
     def __post_init__(self) -> None:
@@ -132,6 +153,9 @@ class Plan:
             for name in used:
                 if name not in names:
                     raise PlanError(f"a step names buffer {name!r}, which the plan does not have")
+        for name in self.added_to:
+            if name not in names:
+                raise PlanError(f"atomics add to buffer {name!r}, which the plan does not have")
 
     def buffer(self, name: str) -> Buffer:
         """The buffer of this name."""
@@ -160,13 +184,33 @@ class Plan:
         """The launch steps in order."""
         return tuple(step for step in self.steps if isinstance(step, Launch))
 
+    @property
+    def accuracy(self) -> Accuracy:
+        """What to expect of the numbers, as `aot.runtime.accuracy` derives it."""
+        if not self.launches:
+            return EXACT
+        return accuracy_of(
+            self.problem.dtype,
+            terms=self.summed_terms,
+            partial_sums=self.partial_sums,
+            rounded_sums=self.rounded_sums,
+        )
+
+    @property
+    def requirements(self) -> Requirements:
+        """What a caller must keep."""
+        return Requirements(POINTER_ALIGNMENT, tuple(buffer.name for buffer in self.buffers), self.added_to)
+
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` turns back into an equal plan."""
         return {
             "format": FORMAT,
             "arch": self.arch,
             "problem": asdict(self.problem),
+            "accuracy": self.accuracy.to_json(),
             "deterministic": self.deterministic,
+            "requirements": asdict(self.requirements),
+            "summed_terms": self.summed_terms,
             "partial_sums": self.partial_sums,
             "rounded_sums": self.rounded_sums,
             "workspace_bytes": self.workspace_bytes,
@@ -185,8 +229,10 @@ class Plan:
                 problem=ConvProblem(**data["problem"]),
                 buffers=tuple(_buffer_from_json(buffer) for buffer in data["buffers"]),
                 steps=tuple(_step_from_json(step) for step in data["steps"]),
+                summed_terms=int(data["summed_terms"]),
                 partial_sums=int(data["partial_sums"]),
                 rounded_sums=int(data["rounded_sums"]),
+                added_to=tuple(map(str, data["requirements"]["coarse_grained"])),
                 deterministic=bool(data["deterministic"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:

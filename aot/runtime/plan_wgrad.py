@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from aot.kernels.wgrad_arguments import fix_up_values, reduce_values, stream_k_values, wgrad_values
+from aot.runtime.accuracy import BY_DEFAULT, COMMUTING_SLICES, Demand
 from aot.runtime.plan_data import Buffer, Fill, Plan, PlanError
 from aot.runtime.plan_parts import POINTERS, KernelEntry, bind_launch, tensor_buffers
 from cache_schema.errors import RequestError
@@ -30,15 +31,17 @@ class SplitDegreeError(RequestError):
 class WgradOptions:
     """How to plan backward weights.
 
-    `split_k` is the number of slices of the reduction, -1 for `grids.split_k.automatic_degree`. `workspace_limit` in
-    bytes excludes kernels that need more. `workgroups` is for stream-K kernels, None for as many as the GPU holds at
-    once. `helper` finds the kernel of a second stage in the cache.
+    `split_k` is the number of slices of the reduction, -1 for `grids.split_k.automatic_degree` as far as the `demand`
+    for accuracy allows; a number that is given is taken, and the plan says what it makes of the numbers.
+    `workspace_limit` in bytes excludes kernels that need more. `workgroups` is for stream-K kernels, None for as many
+    as the GPU holds at once. `helper` finds the kernel of a second stage in the cache.
     """
 
     split_k: int = AUTOMATIC_DEGREE
     workspace_limit: int | None = None
     workgroups: int | None = None
     helper: Callable[[Identity], KernelEntry | None] | None = None
+    demand: Demand = BY_DEFAULT
 
 
 AUTOMATIC = WgradOptions()
@@ -52,7 +55,7 @@ def wgrad_plan(entry: KernelEntry, problem: ConvProblem, options: WgradOptions) 
     identity = entry.identity
     if identity.stream_k:
         return _stream_k(entry, problem, options)
-    degree = slices(identity, problem, options.split_k)
+    degree = slices(identity, problem, options)
     extents, merge = gemm_extents(problem), identity.group_merge
     grid = launch_grid(
         gemm_m=extents.m * merge,
@@ -69,22 +72,31 @@ def wgrad_plan(entry: KernelEntry, problem: ConvProblem, options: WgradOptions) 
         return _two_stage(entry, problem, options, degree, bind_grid=grid)
     launch = bind_launch(entry, grid, dict(zip(POINTERS, names, strict=True)), values)
     if identity.split_k == 1:
-        return Plan(identity.arch, problem, buffers, (launch,))
-    # Two roundings of two slices commute; a third slice makes the order of the atomics visible.
+        return Plan(identity.arch, problem, buffers, (launch,), summed_terms=extents.k)
+    filled = split_k.filled_slices(gemm_k=extents.k, tile_k=identity.tile_k, degree=degree)
     return Plan(
         identity.arch,
         problem,
         buffers,
         (Fill(names[2]), launch),
-        rounded_sums=degree,
-        deterministic=degree <= 2,
+        summed_terms=_slice_terms(identity, extents.k, degree),
+        rounded_sums=filled,
+        added_to=(names[2],),
+        deterministic=filled <= COMMUTING_SLICES,
     )
 
 
-def slices(identity: Identity, problem: ConvProblem, wanted: int) -> int:
+def _slice_terms(identity: Identity, gemm_k: int, degree: int) -> int:
+    return min(gemm_k, split_k.slice_extent(gemm_k=gemm_k, tile_k=identity.tile_k, degree=degree))
+
+
+def slices(identity: Identity, problem: ConvProblem, options: WgradOptions) -> int:
     """The degree to launch at; a wanted one is taken as it is, though slices without a K tile then add nothing."""
+    wanted = options.split_k
     if wanted == AUTOMATIC_DEGREE:
-        return split_k.automatic_degree(identity, problem, target(identity.arch))
+        demand = options.demand
+        most = demand.replica_slices(identity.ws_replicas) if identity.two_stage else demand.atomic_slices
+        return split_k.automatic_degree(identity, problem, target(identity.arch), most)
     if wanted < 1:
         raise SplitDegreeError(f"split degree {wanted}: it is {AUTOMATIC_DEGREE} for the automatic one, or at least 1")
     if identity.split_k == 1 and wanted > 1:
@@ -117,12 +129,13 @@ def _stream_k(entry: KernelEntry, problem: ConvProblem, options: WgradOptions) -
     gemm = bind_launch(entry, (workgroups, 1, 1), pointers, values)
     if share % values["k_tiles"] == 0:
         # No output tile is shared.
-        return Plan(identity.arch, problem, (*buffers, workspace), (gemm,))
+        return Plan(identity.arch, problem, (*buffers, workspace), (gemm,), summed_terms=extents.k)
     fix_up = _second_step(fix_up_identity(identity.arch, identity.dtype_d), entry, options)
     grid = reduce_grid(elements=problem.groups * extents.m * extents.n)
     fold = bind_launch(fix_up, grid, {"ws": WORKSPACE, "dw": result}, fix_up_values(identity, problem, share))
     parts = values["k_tiles"] // share + 2
-    return Plan(identity.arch, problem, (*buffers, workspace), (gemm, fold), partial_sums=parts)
+    terms = min(extents.k, share * identity.tile_k)
+    return Plan(identity.arch, problem, (*buffers, workspace), (gemm, fold), summed_terms=terms, partial_sums=parts)
 
 
 def resident_workgroups(identity: Identity, cus: int) -> int:
@@ -149,7 +162,7 @@ def _two_stage(
 ) -> Plan:
     """Zero the replicas, add the slices into them, fold them into dW.
 
-    Up to two slices per replica commute; a third makes the order of the atomics visible.
+    Slices that commute in each replica give equal bits; one more makes the order of the atomics visible.
     """
     identity = entry.identity
     buffers = tensor_buffers(problem)
@@ -168,6 +181,8 @@ def _two_stage(
         problem,
         (*buffers, workspace),
         (Fill(WORKSPACE), gemm, fold),
+        summed_terms=_slice_terms(identity, extents.k, degree),
         partial_sums=degree + identity.ws_replicas,
-        deterministic=degree <= 2 * identity.ws_replicas,
+        added_to=(WORKSPACE,),
+        deterministic=degree <= COMMUTING_SLICES * identity.ws_replicas,
     )

@@ -30,7 +30,7 @@ class Reference:
     """Exact results up to float64 rounding.
 
     `magnitude` is the sum of the absolute terms of each result, or one upper bound for all where that is small enough
-    for f32 sums to be exact; `terms` the most terms that any result has, `quantum` an exponent e such that every term
+    for sums to be exact; `terms` the most terms that any result has, `quantum` an exponent e such that every term
     is a multiple of 2**e (None: all terms are zero). `overhang_nan` marks results for which an infinite or NaN weight
     meets the padding: a kernel that multiplies it by a padded zero gives NaN there, the definition does not; both are
     right. A pixel that no window reaches through a tap, for a stride, does not meet that tap's weights at all.
@@ -69,8 +69,12 @@ def reduction_length(problem: ConvProblem) -> int:
     }[problem.direction]
 
 
-def reference(problem: ConvProblem, a: Bits, b: Bits) -> Reference:
-    """The result of a problem for operands given as 16-bit patterns, in the order of `TENSORS`."""
+def reference(problem: ConvProblem, a: Bits, b: Bits, sum_bits: int = F32_BITS) -> Reference:
+    """The result of a problem for operands given as 16-bit patterns, in the order of `TENSORS`.
+
+    `sum_bits` are the significant bits in which sums are made, which decide whether one upper bound of the magnitude
+    shows them to be exact.
+    """
     left, right = widen(a, problem.dtype), widen(b, problem.dtype)
     exponents = quantum_exponent(a, problem.dtype), quantum_exponent(b, problem.dtype)
     quantum = None if exponents[0] is None or exponents[1] is None else exponents[0] + exponents[1]
@@ -80,7 +84,7 @@ def reference(problem: ConvProblem, a: Bits, b: Bits) -> Reference:
         value = convolve(problem, left, right)
         terms = reduction_length(problem)
         most = terms * np.abs(left).max(initial=0.0) * np.abs(right).max(initial=0.0)
-        if quantum is None or most <= 2.0 ** (F32_BITS + quantum):
+        if quantum is None or most <= 2.0 ** (sum_bits + quantum):
             magnitude: Reals = np.broadcast_to(np.float64(most), value.shape)
         else:
             magnitude = convolve(problem, np.abs(left), np.abs(right))

@@ -16,7 +16,7 @@ from aot.verification.run_reduce import reduce_cases
 from cache_schema.identity import IMPLICIT_GEMM, REDUCE, Identity
 
 #: Raise the number when the cases change: evidence of the old ones then counts no more.
-EDGES = "edges/2"
+EDGES = "edges/3"
 
 _CASES: dict[tuple[str, str], Callable[[Identity], Iterator[EdgeCase]]] = {
     (IMPLICIT_GEMM, "fwd"): forward_cases,

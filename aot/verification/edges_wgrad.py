@@ -20,6 +20,8 @@ Kernels that split the reduction get these at the automatic degree, and then:
 | empty-slices | more slices than K tiles: some have nothing to do and must add nothing |
 | many-slices | 16 slices of one tile and a tail |
 
+The last two are exact in 16 bits too where that is what slices are added up in: one wrong term is one wrong result.
+
 Stream-K kernels get the first at as many workgroups as the GPU holds, where each has one K tile, and then:
 
 | name | what it reaches |
@@ -98,17 +100,18 @@ def _plain(identity: Identity) -> Iterator[EdgeCase]:
         yield EdgeCase("two-workgroups", planted, "uniform", repeat=True, degree=2)
         yield EdgeCase("uneven", ragged, "ints", degree=5)
     if is_split(identity):
-        yield from _degrees(replace(planted, n=1, h=2 * rows, y=1, x=2, pad_h=0, stride_w=1), base, tile_k)
+        few_tiles = replace(planted, n=1, h=2 * rows, y=1, x=2, pad_h=0, stride_w=1)
+        yield from _degrees(few_tiles, base, tile_k, "ints" if identity.two_stage else "sparse")
 
 
-def _degrees(few_tiles: ConvProblem, base: ConvProblem, tile_k: int) -> Iterator[EdgeCase]:
-    """What a kernel meets at degrees that are given."""
+def _degrees(few_tiles: ConvProblem, base: ConvProblem, tile_k: int, exact: str) -> Iterator[EdgeCase]:
+    """What a kernel meets at degrees that are given; `exact` are operands whose sums it rounds nowhere."""
     tiles = -(-few_tiles.n * few_tiles.ho * few_tiles.wo // tile_k)
     yield EdgeCase("one-slice", few_tiles, "uniform", degree=1)
     yield EdgeCase("slice-per-tile", few_tiles, "uniform", repeat=True, degree=tiles)
-    yield EdgeCase("empty-slices", few_tiles, "ints", degree=2 * tiles + 1)
+    yield EdgeCase("empty-slices", few_tiles, exact, degree=2 * tiles + 1)
     long = replace(base, h=MANY_SLICES, w=tile_k + 1)
-    yield EdgeCase("many-slices", long, "ints", degree=MANY_SLICES)
+    yield EdgeCase("many-slices", long, exact, degree=MANY_SLICES)
 
 
 def _merged(identity: Identity) -> Iterator[EdgeCase]:
@@ -131,4 +134,4 @@ def _merged(identity: Identity) -> Iterator[EdgeCase]:
     smallest = replace(base, n=1, h=1, w=tile_k + 1, y=1, x=1, pad_h=0, pad_w=0)
     yield EdgeCase("smallest", smallest if is_split(identity) else replace(smallest, w=1), "ints")
     if is_split(identity):
-        yield from _degrees(several, replace(smallest, h=1, w=1), tile_k)
+        yield from _degrees(several, replace(smallest, h=1, w=1), tile_k, "ints")

@@ -11,12 +11,12 @@ import numpy as np
 
 from aot.runtime.bounds import Comparison, Tolerance, judge, tolerance
 from aot.runtime.device import CodeProvider, Device
-from aot.runtime.float16 import Bits, quiet_nan
+from aot.runtime.float16 import Bits, format_of, quiet_nan
 from aot.runtime.inputs import make_inputs
 from aot.runtime.plan_data import Plan
 from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE
 from aot.runtime.problem_text import problem_text
-from aot.runtime.reference import Reference, reference
+from aot.runtime.reference import F32_BITS, Reference, reference
 from aot.verification.edge_case import EdgeCase
 from cache_schema.problem import ConvProblem
 
@@ -28,7 +28,10 @@ TOLD_FAULTS = 3
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """One case. `failure` is empty when every run was right and nothing else was wrong, else it says what was."""
+    """One case. `failure` is empty when every run was right and nothing else was wrong, else it says what was.
+
+    A case that is not `judged` shows nothing but the absence of faults: 16-bit sums of its operands may be anything.
+    """
 
     case: EdgeCase
     seed: int
@@ -36,6 +39,7 @@ class CaseResult:
     comparison: Comparison
     faults: tuple[str, ...]
     instructions: int
+    judged: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, short for a right result and in full for a wrong one."""
@@ -49,16 +53,18 @@ class CaseResult:
             "bound": float(f"{verdict.bound:.3g}"),
             "worst_error": float(f"{verdict.worst_error:.3g}"),
         }
+        if not self.judged:
+            record["judged"] = False
         if self.failure:
             record |= {"failure": self.failure, "faults": list(self.faults), "comparison": verdict.to_json()}
         return record
 
 
 @lru_cache(maxsize=KEPT_REFERENCES)
-def operands(problem: ConvProblem, kind: str, seed: int) -> tuple[Bits, Bits, Reference]:
-    """Operands, which callers must not write to, and the exact result."""
+def operands(problem: ConvProblem, kind: str, seed: int, sum_bits: int = F32_BITS) -> tuple[Bits, Bits, Reference]:
+    """Operands, which callers must not write to, and the exact result, for sums made in so many bits."""
     a, b = make_inputs(problem, kind, seed)
-    exact = reference(problem, a, b)
+    exact = reference(problem, a, b, sum_bits)
     for array in (a, b, exact.value, exact.magnitude):
         array.flags.writeable = False
     return a, b, exact
@@ -66,7 +72,8 @@ def operands(problem: ConvProblem, kind: str, seed: int) -> tuple[Bits, Bits, Re
 
 @lru_cache(maxsize=KEPT_REFERENCES)
 def _tolerance(problem: ConvProblem, kind: str, seed: int, partial_sums: int, rounded_sums: int) -> Tolerance:
-    return tolerance(operands(problem, kind, seed)[2], problem.dtype, partial_sums, rounded_sums)
+    sum_bits = format_of(problem.dtype).significant_bits if rounded_sums > 1 else F32_BITS
+    return tolerance(operands(problem, kind, seed, sum_bits)[2], problem.dtype, partial_sums, rounded_sums)
 
 
 def run_case(case: EdgeCase, plan: Plan, devices: tuple[Device, Device], code: CodeProvider, seed: int) -> CaseResult:
@@ -115,7 +122,7 @@ def judged(
         other = judge(again, allowed)
         verdict = verdict if not verdict.right or other.right else other
     failure = _failure(verdict, faults) or failure
-    return CaseResult(case, seed, failure, verdict, tuple(faults[:TOLD_FAULTS]), instructions)
+    return CaseResult(case, seed, failure, verdict, tuple(faults[:TOLD_FAULTS]), instructions, allowed.meaningful)
 
 
 def _failure(verdict: Comparison, faults: Sequence[str]) -> str:

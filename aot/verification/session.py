@@ -67,8 +67,9 @@ class VerifySummary:
     wrong: int = 0
     error: int = 0
     reused: int = 0  #: of `right`, those that earlier evidence shows
-    without_cases: int = 0  #: of `right`, those that serve none of the problems
+    without_cases: int = 0  #: of `right`, those that serve none of the problems, or none that can be judged
     runs: int = 0
+    unjudged: int = 0  #: of `runs`, those whose bound is wider than their results
     instructions: int = 0
     seconds: float = 0.0
     failures: list[Verdict] = field(default_factory=list)
@@ -142,7 +143,7 @@ def verify(request: VerifyRequest, watch: Callable[[int, VerifySummary], None]) 
         else:
             left.append(group)
     summary.reused = summary.right
-    summary.runs = summary.instructions = 0  # of this run
+    summary.runs = summary.unjudged = summary.instructions = 0  # of this run
     if left:
         find_disassembler(None)  # the emulator reads by it: better one error than one per kernel
     waiting = sum(map(len, left))
@@ -207,9 +208,10 @@ def _count(summary: VerifySummary, verdict: Verdict, identities: int) -> None:
     cases: Sequence[dict[str, Any]] = verdict["cases"]
     if verdict["verdict"] != VERDICT_RIGHT:
         summary.failures.append(verdict)
-    elif not cases:
+    elif not any(case.get("judged", True) for case in cases):
         summary.without_cases += identities
     summary.runs += len(cases)
+    summary.unjudged += sum(not case.get("judged", True) for case in cases)
     summary.instructions += verdict["instructions"]
     for case in cases:
         summary.kernels_per_problem[case["name"]] = summary.kernels_per_problem.get(case["name"], 0) + 1

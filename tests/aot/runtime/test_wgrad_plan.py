@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from aot.kernels.wgrad_arguments import (
     wgrad_arguments,
     wgrad_values,
 )
+from aot.runtime.accuracy import Demand
 from aot.runtime.plan import NotServedError, make_plan
 from aot.runtime.plan_data import Fill, Plan, PlanError
 from aot.runtime.plan_wgrad import SplitDegreeError, WgradOptions
@@ -44,7 +46,7 @@ def unbuilt(identity: Identity) -> BuiltKernel:
     return BuiltKernel(identity, digest, "rocke_" + digest.hex()[:24], digest.hex(), threads, arguments)
 
 
-def plan(identity: Identity, at: ConvProblem, **options: int) -> Plan:
+def plan(identity: Identity, at: ConvProblem, **options: Any) -> Plan:
     """A plan in a cache that has every second step."""
     return make_plan(unbuilt(identity), at, WgradOptions(helper=unbuilt, **options))
 
@@ -109,7 +111,7 @@ def test_stream_k_zeroes_nothing() -> None:
 @pytest.mark.parametrize("identity", [PACKED, TWO_STAGE])
 def test_the_automatic_degree_is_that_of_the_grid(identity: Identity) -> None:
     """-1 is resolved by the one function that benchmarks use too, and leaves no slice without work."""
-    found = plan(identity, RESNET)
+    found = plan(identity, RESNET, demand=Demand(fast=True))
     degree = split_k.automatic_degree(identity, RESNET, target("gfx950"))
     values = {a.name: a.value for a in found.launches[0].arguments}
     assert values["ks_count"] == found.launches[0].grid[2] == degree > 1

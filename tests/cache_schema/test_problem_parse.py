@@ -17,8 +17,8 @@ from cache_schema.problem_parse import (
     from_miopen_line,
     load_problem_file,
 )
+from tests.suites import SUITES, needs_suites
 
-SUITES = Path(__file__).resolve().parents[3] / "shared" / "problems"
 NUMBERS: dict[str, Any] = {"n": 2, "c": 64, "h": 9, "w": 7, "k": 128, "y": 3, "x": 2}
 SHAPE: dict[str, Any] = {"dtype": "bf16", **NUMBERS}
 WANTED = ConvProblem("wgrad", "bf16", 2, 64, 9, 7, 128, 3, 2, 2, 1, 1, 0, 1, 3, 4)
@@ -234,7 +234,7 @@ def test_files_that_are_no_lists(text: str, tmp_path: Path) -> None:
         load_problem_file(tmp_path / "absent.yaml")
 
 
-@pytest.mark.skipif(not SUITES.is_dir(), reason="the shared problem suites are not beside this checkout")
+@needs_suites
 @pytest.mark.parametrize(("suite", "count"), [("adversarial", 194), ("models", 190), ("models_small", 180)])
 def test_shared_suites(suite: str, count: int) -> None:
     """All cases load; exactly those are refused that the numbers alone condemn, and none that must be supported."""

@@ -65,6 +65,11 @@ def code_of(identity: Identity) -> bytes:
     return _CODES[built(identity).blob_digest]
 
 
+def code_by_digest(digest: str) -> bytes:
+    """The code object of a kernel that was built."""
+    return _CODES[digest]
+
+
 def sample(arch: str, dtype: str, family: str, count: int) -> list[Identity]:
     """Identities of a family, spread over all axes."""
     table = family_candidates(arch, dtype, FAMILIES[family], load_axes()[family])

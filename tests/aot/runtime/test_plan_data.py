@@ -35,7 +35,9 @@ def staged_plan() -> Plan:
         Launch("wgrad:a", "aa" * 20, "bb" * 32, "first", (4, 2, 1), (256, 1, 1), 0, first),
         Launch("wgrad:b", "ab" * 20, "bc" * 32, "second", (1, 1, 1), (256, 1, 1), 64, second),
     )
-    return Plan("gfx950", PROBLEM, buffers, steps, partial_sums=7, deterministic=False)
+    return Plan(
+        "gfx950", PROBLEM, buffers, steps, summed_terms=9, partial_sums=7, added_to=("ws",), deterministic=False
+    )
 
 
 def test_json_round_trip() -> None:
@@ -51,6 +53,20 @@ def test_what_a_plan_says_of_itself() -> None:
     assert plan.zeroed == ("ws",)
     assert plan.workspace_bytes == 256 + 12
     assert [launch.symbol for launch in plan.launches] == ["first", "second"]
+
+
+def test_what_a_caller_must_keep() -> None:
+    """Aligned pointers, buffers apart, coarse-grained memory where atomics add, and how far results may be off."""
+    told = staged_plan().to_json()
+    assert told["requirements"] == {
+        "alignment_bytes": 16,
+        "disjoint": ("dy", "x", "dw", "ws", "records"),
+        "coarse_grained": ("ws",),
+    }
+    assert told["accuracy"] == {"random_ulps": 0.289, "expected_ulps": 0.289, "worst_ulps": 0.5}
+    assert Plan("gfx950", PROBLEM, (), ()).accuracy.worst_ulps == 0
+    with pytest.raises(PlanError, match="'q'"):
+        Plan("gfx950", PROBLEM, (), (), added_to=("q",))
 
 
 def test_arguments_are_packed_at_their_offsets() -> None:
@@ -86,6 +102,7 @@ def test_contradictions_are_refused() -> None:
         {"buffers": None},
         {"buffers": [{"name": "dw"}]},
         {"problem": {"direction": "wgrad"}},
+        {"requirements": {}},
     ],
 )
 def test_foreign_data_is_a_typed_error(damage: dict[str, object]) -> None:

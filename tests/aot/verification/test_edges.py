@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from aot.runtime.bounds import judge, tolerance
+from aot.runtime.float16 import narrow
+from aot.runtime.plan import make_plan
 from aot.runtime.plan_data import PlanError
+from aot.runtime.plan_wgrad import WgradOptions
 from aot.verification.edges import edge_cases
 from aot.verification.edges_forward import channel_step, filter_step
 from aot.verification.edges_wgrad import wgrad_channel_step, wgrad_filter_step
+from aot.verification.run_case import operands
 from cache_schema.identity import REDUCE, Identity
 from cache_schema.table import IdentityTable
 from grids.catalogue import buildable
 from grids.geometry import gemm_extents
+from grids.selection import spread
 from grids.serving import SERVING_REASONS, serves
 from grids.tilde import must_zero_dx, sub_gemms
+from tests.aot.runtime.test_wgrad_plan import unbuilt
 from tests.aot.samples import forward
 
 
@@ -132,6 +140,27 @@ def test_the_cases_of_backward_weights_reach_its_edges(arch: str) -> None:
             assert found["one-slice"].degree == 1
             assert gemm_extents(cases["many-slices"]).k > found["many-slices"].degree * identity.tile_k
     assert kinds == {(1, False, False), (2, False, False), (2, True, False), (2, True, True)}
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_half_and_twice_the_result_are_wrong(arch: str) -> None:
+    """No edge case of a kernel that adds 16-bit sums has a bound that lets them through, be it at many slices."""
+    table = buildable(arch, ["bf16"], ["wgrad"])
+    atomic = (table.wide("split_k") > 1) & ~table.columns["two_stage"].astype(np.bool_)
+    chosen = spread(table.take(np.flatnonzero(atomic)), 6)
+    summed = set()
+    for identity in (chosen.row(number) for number in range(len(chosen))):
+        for case in edge_cases(identity):
+            plan = make_plan(unbuilt(identity), case.problem, WgradOptions(case.degree))
+            _, _, exact = operands(case.problem, case.inputs, 1, sum_bits=8)
+            allowed = tolerance(exact, "bf16", plan.partial_sums, plan.rounded_sums)
+            assert allowed.meaningful
+            for factor in (0.5, 2.0):
+                verdict = judge(narrow(factor * exact.value, "bf16"), allowed)
+                nonzero = int((np.isfinite(exact.value) & (exact.value != 0)).sum())
+                assert 2 * verdict.wrong > nonzero, (case, factor, verdict)
+            summed.add(plan.rounded_sums)
+    assert {1, 2} < summed
 
 
 def test_families_without_problems_are_refused() -> None:

@@ -89,3 +89,20 @@ def test_people_are_told(caches: tuple[Path, Path], capsys: pytest.CaptureFixtur
     listed = json.loads(capsys.readouterr().out)["candidates"]
     assert {candidate["expected_ulps"] for candidate in listed} == {0.289, 0.408}
     assert plan(capsys, caches[0])["steps"][-1]["kind"] == "launch"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (("--inputs", "ones"), 0, "right"),
+        (("--inputs", "ones", "--split-k", "512"), 1, "16384.0, right is"),
+        (("--inputs", "uniform", "--split-k", "512"), 1, "not judged"),
+    ],
+)
+def test_verify_judges_what_can_be_judged(
+    caches: tuple[Path, Path], capsys: pytest.CaptureFixture[str], options: tuple[str, ...], code: int, words: str
+) -> None:
+    """Half the result is wrong, and a bound that is wider than the results shows nothing to be right."""
+    line = "direction=wgrad n=2 c=16 h=128 w=128 k=16 y=1 x=1"
+    assert run(["verify", str(caches[1]), "--problem", line, "--jobs", "1", *options]) == code
+    assert words in capsys.readouterr().out

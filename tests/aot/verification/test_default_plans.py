@@ -75,7 +75,7 @@ def check_defaults(table: IdentityTable, problems: Iterable[ConvProblem], arch: 
             a, b = make_inputs(problem, kind, 5)
             first, second, result = plan.buffers[:3]
             output = np.full(result.shape, quiet_nan(problem.dtype), dtype=np.uint16)
-            arrays = {first.name: a, second.name: b, result.name: output}
+            arrays = {first.name: a.copy(), second.name: b.copy(), result.name: output}
             execution = EmulatorDevice(1).execute(plan, arrays, code_by_digest)
             exact = reference(problem, a, b, sum_bits=0)
             allowed = tolerance(exact, problem.dtype, plan.partial_sums, plan.rounded_sums)

@@ -1,6 +1,6 @@
 """What an instruction reads and writes, and what it is to the rules: its roles and its named sets of registers.
 
-Everything comes from the emulator's decoding and tables; what those do not know cannot be checked, and is refused there.
+Everything comes from the emulator's decoding and tables; what those do not know cannot be checked, and is refused.
 Equal instructions share one `Access`, whatever kernel they stand in.
 """
 
@@ -30,7 +30,7 @@ class Access:
     """`reads`, `writes`: all registers; `sets`: those that a rule names; `states`: wait states that it counts for.
 
     `counter`: "vm", "lgkm" (in order), "smem" (lgkm, out of order), "flat" (both, out of order) or "".
-    `late`: registers written when the memory system answers. `direct`: a load to LDS; `lds`: an access of LDS by the wave.
+    `late`: registers written when the memory system answers. `direct`: a load to LDS; `lds`: a wave's own access.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Access:
 
 
 def access_of(known: Known) -> Access:
-    """Read it off the decoded instruction. Raises UnknownInstructionError for a hardware register without a name here."""
+    """Read it off the decoded instruction. Raises UnknownInstructionError for an unknown hardware register."""
     decoded = known.decoded
     unit, name = decoded.form.unit, decoded.form.name
     reads, writes = joined(decoded.reads_v, decoded.reads_s), joined(decoded.writes_v, decoded.writes_s)

@@ -14,7 +14,7 @@ from aot.hazards.wait_states import Part, WaitStates, part_of
 from aot.inspection.control_flow import basic_blocks
 from aot.toolchain import code_object
 
-
+#: Lanes of a wave.
 LANES = 64
 
 
@@ -31,16 +31,18 @@ class _Line(NamedTuple):
 _SEEN: dict[tuple[str, str], tuple[Access, Part, tuple[str, str]]] = {}
 
 
-def check_code(code: bytes, threads: int | None = None) -> list[Finding]:
+def check_code(code: bytes, threads: int | None = None, *, foreign: bool = False) -> list[Finding]:
     """Findings of a code object, by address; `threads` of a workgroup, if not the most that it allows.
+
+    A `foreign` kernel is not held to the order in which kernels of ours fill and read tiles, see `counters.TILE_RULES`.
 
     Raises what reading and disassembling raise, and UnknownInstructionError for what is not in the tables.
     """
     kernel = code_object.read(code)
-    return check_program(decode_code(kernel, code), kernel.arch, threads or kernel.max_flat_workgroup_size)
+    return check_program(decode_code(kernel, code), kernel.arch, threads or kernel.max_flat_workgroup_size, foreign)
 
 
-def check_program(program: Program, arch: str, threads: int) -> list[Finding]:
+def check_program(program: Program, arch: str, threads: int, foreign: bool) -> list[Finding]:
     """Findings of a decoded kernel that starts with this many threads in a workgroup, by address."""
     seen = [_look_at(instruction.known, arch) for instruction in program.instructions]
     accesses, parts = [access for access, _, _ in seen], [part for _, part, _ in seen]
@@ -52,7 +54,7 @@ def check_program(program: Program, arch: str, threads: int) -> list[Finding]:
     blocks = basic_blocks(lines)
     found = [
         *WaitStates(accesses, parts, addresses, blocks).findings(),
-        *Counters(accesses, addresses, blocks).findings(),
+        *Counters(accesses, addresses, blocks, not foreign).findings(),
         *ExecMask(program.instructions, accesses, blocks, threads % LANES == 0).findings(),
     ]
     return sorted(found)

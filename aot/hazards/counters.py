@@ -29,12 +29,15 @@ DIRECT_AT_END = "load to LDS in flight at the end"
 COUNTER_RULES = (
     (IN_FLIGHT, "CDNA3 ISA 4.4, counters: data dependences on memory are the program's"),
     (LDS_AT_BARRIER, "CDNA3 ISA 4.4: s_barrier waits for waves, not for their LDS accesses"),
-    # Kernels here drain direct loads in front of every barrier (aot.kernels.mainloop), so that none is ambiguous.
-    (DIRECT_AT_BARRIER, "CDNA3 ISA 9.1.9: vmcnt counts loads to LDS, and only waiting for it shows their data"),
+    (DIRECT_AT_END, "the LDS of a workgroup that ended belongs to the next one"),
+)
+#: Which tile a load to LDS fills cannot be told from the code. Kernels of ours keep an order that makes up for it.
+TILE_RULES = (
+    # Every barrier behind direct loads waits for all of them, so that none is ambiguous.
+    (DIRECT_AT_BARRIER, "aot.kernels.mainloop: direct; CDNA3 ISA 9.1.9: vmcnt counts loads to LDS"),
     # One wave alone needs no barrier. It reads one tile while the next is loaded: a load is allowed to be in flight at
     # reads of LDS, but no more once other loads to LDS were issued behind those reads.
-    (DIRECT_OVERTAKEN, "CDNA3 ISA 9.1.9, and the order of tiles in aot.kernels.mainloop"),
-    (DIRECT_AT_END, "the LDS of a workgroup that ended belongs to the next one"),
+    (DIRECT_OVERTAKEN, "aot.kernels.mainloop: direct; CDNA3 ISA 9.1.9"),
 )
 
 
@@ -56,9 +59,12 @@ class State(NamedTuple):
 
 
 class Counters:
-    """The analysis of one kernel."""
+    """The analysis of one kernel. `tiles`: it keeps the order of tiles that our kernels keep."""
 
-    def __init__(self, accesses: Sequence[Access], addresses: Sequence[int], blocks: Sequence[Block]) -> None:
+    def __init__(
+        self, accesses: Sequence[Access], addresses: Sequence[int], blocks: Sequence[Block], tiles: bool
+    ) -> None:
+        self._tiles = tiles
         self._accesses, self._addresses, self._blocks = accesses, addresses, blocks
         self._found: dict[tuple[int, str], tuple[int, frozenset[int]]] = {}
 
@@ -87,13 +93,14 @@ class Counters:
                     pending = _union(queues)
                 elif name == "s_barrier":
                     self._at(index, LDS_AT_BARRIER, bits.LDS_ACCESS, pending, queues)
-                    self._at(index, DIRECT_AT_BARRIER, bits.DIRECT, pending, queues)
+                    if self._tiles:
+                        self._at(index, DIRECT_AT_BARRIER, bits.DIRECT, pending, queues)
                 elif name == "s_endpgm":
                     self._at(index, DIRECT_AT_END, bits.DIRECT, pending, queues)
-                elif access.direct and pending & bits.DIRECT_READ_PAST:
+                elif self._tiles and access.direct and pending & bits.DIRECT_READ_PAST:
                     _mark(vm, bits.DIRECT_READ_PAST, bits.DIRECT_OVERTAKEN)
                     pending |= bits.DIRECT_OVERTAKEN
-                elif access.lds and access.late and pending & bits.DIRECT:
+                elif self._tiles and access.lds and access.late and pending & bits.DIRECT:
                     self._at(index, DIRECT_OVERTAKEN, bits.DIRECT_OVERTAKEN, pending, queues)
                     _mark(vm, bits.DIRECT, bits.DIRECT_READ_PAST)
                     pending |= bits.DIRECT_READ_PAST

@@ -1,7 +1,7 @@
 """Where EXEC is known to have every lane on, for what needs all of them: barriers and transposed reads.
 
-Known at a point are scalar registers with all bits set; those that *complete* EXEC, so that EXEC | register has all bits
-set; and for registers that hold an earlier EXEC, what completed that one. Saving a full EXEC gives the first, narrowing
+Known at a point are scalar registers with all bits set; those that *complete* EXEC, so that EXEC | register has all
+bits set; and for registers that hold an earlier EXEC, what completed that one. Saving a full EXEC gives the first, narrowing
 it the second, and adding a completing register makes it full again. This follows if and else, nested or not, and loops
 that lanes leave one by one. What is known on every path into a block is known there.
 """
@@ -143,9 +143,7 @@ def _into_exec(name: str, sources: list[tuple[int, int]], kept: State, before: S
     return _exec_is(False, other if before.full else 0, kept)
 
 
-def _into_register(
-    name: str, sources: list[tuple[int, int]], written: int, kept: State, before: State
-) -> State:
+def _into_register(name: str, sources: list[tuple[int, int]], written: int, kept: State, before: State) -> State:
     ones = [before.all_ones(*source) for source in sources]
     completing = [before.completes(cells) for cells, _ in sources]
     if name == "s_mov_b64":

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """`address` and `text`: the instruction that comes too early; `before`: the instructions it comes too early after."""
+    """`address` and `text`: the instruction that comes too early; `before`: those that it comes too early after."""
 
     address: int
     rule: str

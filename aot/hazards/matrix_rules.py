@@ -10,6 +10,9 @@ from typing import Final
 
 from aot.hazards.rules import SAME, SHIFTED, Rule
 
+#: Of gfx942 and of gfx950.
+States = tuple[int, int]
+
 _A, _C = "ISA; checkMAIHazards90A", "ISA; checkMAIVALUHazards"
 
 #: (role, passes + 3 of a use as A or B, by the vector ALU and by memory; passes + 1 of the accumulator elsewhere; and
@@ -25,7 +28,9 @@ _XDL: Final = (
 _SGEMM: Final = (("sgemm2", (4, 4), (2, 2)), ("sgemm8", (10, 10), (8, 8)), ("sgemm16", (18, 18), (16, 16)))
 
 
-def _xdl(role: str, use: tuple[int, int], xdl: tuple[int, int], other: tuple[int, int], kept: tuple[int, int]) -> list[Rule]:
+def _xdl(
+    role: str, use: tuple[int, int], xdl: tuple[int, int], other: tuple[int, int], kept: tuple[int, int]
+) -> list[Rule]:
     return [
         Rule(f"result of {role} as A or B", role, "d", "matrix", "ab", use, _A),
         Rule(f"result of {role} as part of a 16-bit accumulator", role, "d", "xdl", "c", xdl, _A, SHIFTED),
@@ -36,7 +41,7 @@ def _xdl(role: str, use: tuple[int, int], xdl: tuple[int, int], other: tuple[int
     ]
 
 
-def _sgemm(role: str, use: tuple[int, int], accumulator: tuple[int, int]) -> list[Rule]:
+def _sgemm(role: str, use: States, accumulator: States) -> list[Rule]:
     return [
         Rule(f"result of {role} as A or B", role, "d", "matrix", "ab", use, _A),
         Rule(f"result of {role} as part of an f32 accumulator", role, "d", "sgemm", "c", accumulator, _A, SHIFTED),

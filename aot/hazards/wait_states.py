@@ -8,8 +8,7 @@ accumulated, the same registers: it waited for them itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -32,16 +31,14 @@ class Made(NamedTuple):
     window: int
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """An instruction's part in the rules of a target: what it makes, and by kind which rules it meets with what.
-
-    `replaces`: by kind the registers that it takes over from earlier matrix instructions.
+class Part(NamedTuple):
+    """An instruction's part in the rules of a target: what it makes; by kind the rules it can violate, with the set
+    that they ask for and their wait states; and by kind the registers it takes over from earlier matrix instructions.
     """
 
     makes: tuple[Made, ...]
-    meets: dict[int, tuple[tuple[Rule, int, int], ...]]
-    replaces: dict[int, int]
+    meets: Mapping[int, tuple[tuple[Rule, str, int], ...]]
+    replaces: Mapping[int, int]
 
 
 #: (producer, kind) -> (wait states since it was issued, registers)
@@ -58,23 +55,34 @@ def _kinds(arch: str) -> dict[tuple[str, str], tuple[int, int]]:
     return {key: (number, window) for number, (key, window) in enumerate(windows.items())}
 
 
+class _Outline(NamedTuple):
+    """What instructions of equal roles have in common: (set, kind, window) made, and what a `Part` meets."""
+
+    made: tuple[tuple[str, int, int], ...]
+    meets: Mapping[int, tuple[tuple[Rule, str, int], ...]]
+
+
+@cache
+def _outline(roles: frozenset[str], arch: str) -> _Outline:
+    kinds = _kinds(arch)
+    made = [(made, kind, window) for (role, made), (kind, window) in kinds.items() if window and role in roles]
+    meets: dict[int, tuple[tuple[Rule, str, int], ...]] = {}
+    for rule in RULES:
+        if rule.after in roles and rule.states_on(arch):
+            kind, _ = kinds[rule.before, rule.made]
+            meets[kind] = (*meets.get(kind, ()), (rule, rule.met, rule.states_on(arch)))
+    return _Outline(tuple(made), meets)
+
+
 def part_of(access: Access, arch: str) -> Part:
     """The rules of a target that an instruction can be in."""
-    kinds = _kinds(arch)
-    makes = [
-        Made(number, access.sets[made], window)
-        for (role, made), (number, window) in kinds.items()
-        if window and role in access.roles and made in access.sets
-    ]
-    meets: dict[int, list[tuple[Rule, int, int]]] = {}
-    for rule in RULES:
-        if rule.states_on(arch) and rule.after in access.roles and rule.met in access.sets:
-            number, _ = kinds[rule.before, rule.made]
-            meets.setdefault(number, []).append((rule, access.sets[rule.met], rule.states_on(arch)))
+    outline, sets = _outline(access.roles, arch), access.sets
+    makes = tuple([Made(kind, sets[made], window) for made, kind, window in outline.made if made in sets])
     replaces = {}
     if "matrix" in access.roles:
-        replaces = {n: access.sets[made] for (_, made), (n, _) in kinds.items() if made in "dc" and made in access.sets}
-    return Part(tuple(makes), {kind: tuple(found) for kind, found in meets.items()}, replaces)
+        kinds = _kinds(arch).items()
+        replaces = {kind: sets[made] for (_, made), (kind, _) in kinds if made in ("d", "c") and made in sets}
+    return Part(makes, outline.meets, replaces)
 
 
 class WaitStates:
@@ -130,17 +138,19 @@ class WaitStates:
         raise AssertionError(entry)
 
     def _meet(self, index: int, part: Part, live: list[tuple[int, int, int, int]], now: int) -> None:
-        meets = part.meets
+        meets, sets = part.meets, self._accesses[index].sets
         for time, kind, bits, before in live:
-            for rule, met, states in meets.get(kind, ()):
+            for rule, wanted, states in meets.get(kind, ()):
                 distance = now - time - 1
-                if bits & met and distance < states and self._applies(rule, bits, met, before, index):
-                    missing, common, behind = self._found.get((index, rule.name), (0, 0, set()))
-                    self._found[index, rule.name] = (
-                        max(missing, states - distance), common | bits & met, behind | {before},
-                    )  # fmt: skip
+                if distance < states:
+                    met = sets.get(wanted, 0)
+                    if bits & met and self._applies(rule, met, before, index):
+                        missing, common, behind = self._found.get((index, rule.name), (0, 0, set()))
+                        self._found[index, rule.name] = (
+                            max(missing, states - distance), common | bits & met, behind | {before},
+                        )  # fmt: skip
 
-    def _applies(self, rule: Rule, bits: int, met: int, before: int, index: int) -> bool:
+    def _applies(self, rule: Rule, met: int, before: int, index: int) -> bool:
         if rule.names:
             return (self._accesses[before].name == self._accesses[index].name) == (rule.names == EQUAL)
         if rule.overlap == ANY:

@@ -22,10 +22,11 @@ FORBIDDEN_ROOMS = {
     "ir": {"kernels", "toolchain", "farm", "emulator", "runtime", "inspection", "verification", "cli"},
     "kernels": {"toolchain", "farm", "emulator", "runtime", "inspection", "verification", "cli"},
     "toolchain": {"ir", "kernels", "farm", "emulator", "runtime", "inspection", "verification", "cli"},
-    "emulator": {"ir", "kernels", "farm", "runtime", "inspection", "verification", "cli"},
-    "farm": {"emulator", "verification", "cli"},
-    "inspection": {"farm", "emulator", "verification", "cli"},
-    "runtime": {"farm", "verification", "cli"},
+    "emulator": {"ir", "kernels", "farm", "hazards", "runtime", "inspection", "verification", "cli"},
+    "farm": {"emulator", "hazards", "verification", "cli"},
+    "inspection": {"farm", "emulator", "hazards", "verification", "cli"},
+    "hazards": {"ir", "kernels", "farm", "runtime", "verification", "cli"},
+    "runtime": {"farm", "hazards", "verification", "cli"},
     "verification": {"farm", "cli"},
 }
 

@@ -47,6 +47,7 @@ LINE_SECONDS = 30.0
     help="Only this part of the digests.",
 )
 @click.option("--problems", metavar="FILE", help="The problems of a file instead of the edges of each kernel.")
+@click.option("--static", is_flag=True, help="Run nothing: look for hazards in the machine code, over all its paths.")
 @click.option("--strict", is_flag=True, help="With --problems: no excuse for a problem that no kernel here serves.")
 @click.option(
     "--split-k",
@@ -82,6 +83,7 @@ def command(
     sample: int | None,
     shard: tuple[int, int],
     problems: str | None,
+    static: bool,
     strict: bool,
     split_k: int | None,
     workgroups: int | None,
@@ -106,11 +108,15 @@ def command(
     excuse. With --check the exit code is 1 unless every kernel is covered by evidence of its edges, from an emulator of
     this version.
 
+    Before a kernel is run its code is checked for hazards: missing wait states and waits, and barriers that not every
+    lane reaches. --static does only that.
+
     \b
     Examples:
       rocke-aot verify caches/gfx950-bf16.rocke --sample 100
       rocke-aot verify CACHE --problems problems.yaml
       rocke-aot verify CACHE --check CACHE.evidence.jsonl
+      rocke-aot verify CACHE --static
       rocke-aot verify CACHE --identity 3f9a01 --problem "n=1 c=8 h=5 w=5 k=8 y=3 x=3" --inputs ints
     """
     if checked:
@@ -119,6 +125,8 @@ def command(
         coverage = check_coverage(Path(path), [Path(file) for file in checked])
         click.echo(json.dumps(coverage.to_json(), indent=2) if as_json else _coverage_text(coverage, limit))
         return errors.OK if coverage.complete else errors.NOT_DELIVERED
+    if static and (problems is not None or problem_request or evidence is not None):
+        raise RequestError("--static runs nothing: it goes with no problem and leaves no evidence")
     cases = None
     launch = tuple((n, v) for n, v in (("split_k", split_k), ("workgroups", workgroups)) if v is not None)
     if launch and not problem_request:
@@ -130,13 +138,15 @@ def command(
             problem = problem_request.one(cache.dtype, cache.table.vocab["direction"])
         cases = (EdgeCase("problem", problem, inputs, repeat=True, launch=launch),)
     file = Path(problems) if problems is not None else None
-    kept = Path(evidence) if evidence is not None else None if cases else evidence_path(Path(path), file)
+    kept = Path(evidence) if evidence is not None else None if cases or static else evidence_path(Path(path), file)
     workers = admit(jobs, allowance()).workers
-    request = VerifyRequest(Path(path), identities, sample, shard, cases, file, engine, seed, workers, kept, strict)
+    request = VerifyRequest(
+        Path(path), identities, sample, shard, cases, file, engine, seed, workers, kept, strict, static
+    )
     with _Progress(as_json) as bar:
         summary = verify(request, bar.watch)
     for failure in summary.failures:
-        failure["reproduce"] = _reproduce(path, failure, engine)
+        failure["reproduce"] = _reproduce(path, failure, engine, static)
     if as_json:
         click.echo(json.dumps(summary.to_json(), indent=2))
     else:
@@ -169,9 +179,9 @@ class _Progress:
             click.echo(f"verify: {done}/{done + left}, {state}, {summary.seconds:.0f} s", err=True)
 
 
-def _reproduce(path: str, failure: dict[str, Any], engine: str) -> str:
+def _reproduce(path: str, failure: dict[str, Any], engine: str, static: bool) -> str:
     """A command that runs the failing case alone."""
-    words = ["rocke-aot", "verify", path, "--engine", engine]
+    words = ["rocke-aot", "verify", path, *(["--static"] if static or "hazards" in failure else ["--engine", engine])]
     words += [word for digest in failure["digests"] for word in ("--identity", digest)]
     # The second stage of backward weights serves no problem by itself: it is run on its own ones again.
     identity = decode(failure["label"])
@@ -204,6 +214,8 @@ def _text(summary: VerifySummary, limit: int) -> str:
                 ("seconds", f"{summary.seconds:.1f}"),
                 ("evidence", summary.evidence),
             ]
+            if not summary.static
+            else _static_rows(summary)
         ),
     ]
     rows = [
@@ -225,6 +237,18 @@ def _text(summary: VerifySummary, limit: int) -> str:
     if len(shown) < len(summary.failures):
         sections.append(f"  ... and {len(summary.failures) - len(shown)} more; --limit 0 shows all")
     return "\n".join(sections)
+
+
+def _static_rows(summary: VerifySummary) -> list[tuple[str, object]]:
+    return [
+        ("kernels", summary.entries),
+        ("code objects", summary.code_objects),
+        ("without hazards", summary.right),
+        ("with hazards", summary.wrong),
+        ("errors", summary.error),
+        ("seconds", f"{summary.seconds:.1f}"),
+        ("code objects/s", f"{summary.kernels_per_second:.1f}"),
+    ]
 
 
 def _coverage_text(coverage: Coverage, limit: int) -> str:

@@ -1,9 +1,9 @@
 """Where EXEC is known to have every lane on, for what needs all of them: barriers and transposed reads.
 
 Known at a point are scalar registers with all bits set; those that *complete* EXEC, so that EXEC | register has all
-bits set; and for registers that hold an earlier EXEC, what completed that one. Saving a full EXEC gives the first, narrowing
-it the second, and adding a completing register makes it full again. This follows if and else, nested or not, and loops
-that lanes leave one by one. What is known on every path into a block is known there.
+bits set; and for registers that hold an earlier EXEC, what completed that one. Saving a full EXEC gives the first,
+narrowing it the second, and adding a completing register makes it full again. This follows if and else, nested or not,
+and loops that lanes leave one by one. What is known on every path into a block is known there.
 """
 
 from __future__ import annotations

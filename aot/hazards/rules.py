@@ -1,8 +1,8 @@
 """Wait states between two instructions, as rows of data: all but those of the matrix instructions (`matrix_rules`).
 
 Every instruction is one wait state, `s_nop N` is N + 1. A row is violated where an instruction of role `after` is
-issued fewer than `states` wait states behind one of role `before`, and the registers `made` by the first and `met` by the
-second have some in common, in the way that `overlap` says. Roles and sets are those of `access`.
+issued fewer than `states` wait states behind one of role `before`, and the registers `made` by the first and `met` by
+the second have some in common, in the way that `overlap` says. Roles and sets are those of `access`.
 
 Sources: "ISA" is the table of manually inserted wait states, section 4.5 of AMD's CDNA3 and CDNA4 instruction set
 manuals; the rest names the check of LLVM's GCNHazardRecognizer that has the number.

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from aot.emulator import EMULATOR_VERSION
 from aot.verification.edges import EDGES
 from aot.verification.evidence import RIGHT, read_evidence
+from aot.verification.verifier import VERIFIER
 from cache_schema.cache_check import sealed_sha256
 from cache_schema.cache_reader import Cache
 from cache_schema.label import encode
@@ -57,8 +57,9 @@ def check_coverage(path: Path, files: Sequence[Path]) -> Coverage:
     """Hold a cache against evidence files.
 
     A kernel is covered if a right verdict names its identity and the code object that the cache has for it, over the
-    edge problems and by the emulator of this version. What counts is the digest of the code, not the cache file that it
-    was verified in: evidence of shards covers the merged cache. Raises CacheError for a cache that is damaged anywhere.
+    edge problems and by the emulator and hazard rules of this version. What counts is the digest of the code, not the
+    cache file that it was verified in: evidence of shards covers the merged cache. Raises CacheError for a cache that is
+    damaged anywhere.
     """
     ignored = []
     verdicts: dict[tuple[str, str], str] = {}
@@ -67,7 +68,7 @@ def check_coverage(path: Path, files: Sequence[Path]) -> Coverage:
         sealed_sha256(cache)
         for file in files:
             header, found = read_evidence(file)
-            wanted = {"emulator": EMULATOR_VERSION, "problems": EDGES, "arch": cache.arch, "dtype": cache.dtype}
+            wanted = {"emulator": VERIFIER, "problems": EDGES, "arch": cache.arch, "dtype": cache.dtype}
             other = [f"{name} {header[name]}, not {value}" for name, value in wanted.items() if header[name] != value]
             if other:
                 ignored.append((str(file), "; ".join(other)))

@@ -2,19 +2,20 @@
 
     file    = header (case | verdict)*   one JSON object per line; a case stands before the verdicts that name it
     header  = {format, cache, arch, dtype, emulator, engine, seed, problems}
-                cache: the seal of the cache file; emulator: the version of the emulator; problems: "edges/N", or the
-                SHA-256 of the problem file
+                cache: the seal of the cache file; emulator: the versions of the emulator and of the hazard
+                rules; problems: "edges/N", or the SHA-256 of the problem file
     case    = {case: {name, problem, inputs, degree?, elements, exact, bound}}
                 numbered from 0 in the order of the file; exact: elements for which one value only is right; bound: the
                 largest error that was allowed; degree: slices, or workgroups of stream-K, where forced
-    verdict = {code, digests, runs, instructions, use, verdict?, message?, cases?, failing?}
+    verdict = {code, digests, runs, instructions, use, verdict?, message?, cases?, failing?, hazards?}
                 code: SHA-256 of the code object; digests: of the identities that share it, all of which this verdict is
                 about; runs: number of the case and the largest |result - exact|, in turn; use: the largest share of its
                 accumulation allowance that an element took up (aot.runtime.bounds); sanitizer: a right verdict had no
                 fault of any kind
                 Without `verdict` it is right. Else it is wrong (a result, or a fault of the kernel) or error (could not
                 be run): then cases stands in full for runs, message says what was wrong, and failing has problem,
-                inputs, seed and degree of the first case that was not right
+                inputs, seed and degree of the first case that was not right; hazards are the findings of the static
+                check, after which nothing is run
 
 A code object is verified once, with the cases of all its identities. A run appends verdicts as they come, and continues
 where an earlier one with the same header stopped; at its end verdicts are sorted, so that equal runs give equal files.
@@ -105,7 +106,7 @@ class Evidence:
         record = {name: verdict[name] for name in ("code", "digests")}
         rest = {name: verdict[name] for name in ("instructions", "use")}
         if verdict["verdict"] != RIGHT:
-            told = ("verdict", "message", "cases", "failing")
+            told = ("verdict", "message", "cases", "failing", "hazards")
             return [_line(record | rest | {name: verdict[name] for name in told if name in verdict})]
         lines, runs = [], []
         for case in verdict["cases"]:
@@ -207,7 +208,7 @@ def _expanded(record: Record, cases: _Lazy | list[Record]) -> Record:
     verdict = {"code": record["code"], "digests": record["digests"], "verdict": record.get("verdict", RIGHT)}
     verdict |= {"message": record.get("message", ""), "instructions": record["instructions"], "use": record["use"]}
     if "verdict" in record:
-        return verdict | {name: record[name] for name in ("cases", "failing") if name in record}
+        return verdict | {name: record[name] for name in ("cases", "failing", "hazards") if name in record}
     numbers, errors = record["runs"][::2], record["runs"][1::2]
     runs: Iterable[tuple[int, float]] = zip(numbers, errors, strict=True)
     return verdict | {"cases": [{**cases[number], RUN_FIELD: float(error)} for number, error in runs]}

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from aot.emulator import EMULATOR_VERSION
 from aot.inspection.cache_summary import seal
 from aot.inspection.resolve import resolve
 from aot.toolchain.disassemble import find_disassembler
@@ -21,6 +20,7 @@ from aot.verification.edges import EDGES
 from aot.verification.evidence import RIGHT as VERDICT_RIGHT
 from aot.verification.evidence import SUFFIX, Evidence, Header, default_path
 from aot.verification.problem_file import Decision, decide
+from aot.verification.verifier import VERIFIER
 from aot.verification.verify import Group, Task, Verdict, verify_groups
 from cache_schema.cache_check import sealed_sha256
 from cache_schema.cache_reader import Cache
@@ -38,7 +38,8 @@ class VerifyRequest:
 
     Entries: those of `identities` (labels or digests), else all of the shard, of which `sample` spreads a number over
     all axes. Problems: `cases`, else those of `problems`, else the edges of each kernel. `evidence` is where verdicts
-    are kept; None keeps none. `strict` excuses no problem of a file that is not served.
+    are kept; None keeps none. `strict` excuses no problem of a file that is not served. `static` looks for hazards of
+    the code and runs nothing.
     """
 
     cache: Path
@@ -52,6 +53,7 @@ class VerifyRequest:
     jobs: int = 1
     evidence: Path | None = None
     strict: bool = False
+    static: bool = False
 
 
 @dataclass
@@ -61,6 +63,7 @@ class VerifySummary:
     cache: str
     evidence: str | None
     strict: bool = False
+    static: bool = False
     entries: int = 0
     code_objects: int = 0
     right: int = 0
@@ -82,6 +85,11 @@ class VerifySummary:
         problems_fail = any(decision.fails(self.strict) for decision in self.decisions)
         return not (self.wrong or self.error or problems_fail) and self.without_cases < max(self.entries, 1)
 
+    @property
+    def kernels_per_second(self) -> float:
+        """Code objects of this run."""
+        return self.code_objects / self.seconds if self.seconds else 0.0
+
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         record = asdict(self)
@@ -98,7 +106,9 @@ class VerifySummary:
         ]
         del record["kernels_per_problem"]
         record["failures"] = [{k: v for k, v in f.items() if k != "cases"} for f in self.failures]
-        return {**record, "seconds": round(self.seconds, 3), "delivered": self.delivered}
+        return {**record, "seconds": round(self.seconds, 3), "delivered": self.delivered} | (
+            {"kernels_per_second": round(self.kernels_per_second, 1)} if self.static else {}
+        )
 
 
 def evidence_path(cache: Path, problems: Path | None) -> Path:
@@ -121,14 +131,14 @@ def verify(request: VerifyRequest, watch: Callable[[int, VerifySummary], None]) 
         problems = EDGES
         # A kernel that was wanted and could not be built is no excuse.
         failed = {kind for kind, _ in cache.outcome_counts()} & {OutcomeKind.FAILED, OutcomeKind.TIMED_OUT}
-        summary.strict = request.strict or bool(failed)
+        summary.strict, summary.static = request.strict or bool(failed), request.static
         if request.problems is not None:
             problems = hashlib.sha256(request.problems.read_bytes()).hexdigest() if request.problems.is_file() else ""
             table = cache.table.take(np.array(entries))
             whole = _grid(cache.arch, cache.dtype)
             summary.decisions = decide(load_problem_file(request.problems), table, cache.dtype, whole)
             cases = tuple(decision.case for decision in summary.decisions if decision.case is not None)
-        header = Header(seal(cache), cache.arch, cache.dtype, EMULATOR_VERSION, request.engine, request.seed, problems)
+        header = Header(seal(cache), cache.arch, cache.dtype, VERIFIER, request.engine, request.seed, problems)
         groups = _groups(cache, entries)
         wanted = {group: [cache.digests[number].tobytes().hex() for number in group] for group in groups}
         codes = {group: cache.entry(group[0]).blob_digest for group in groups}
@@ -147,9 +157,10 @@ def verify(request: VerifyRequest, watch: Callable[[int, VerifySummary], None]) 
     if left:
         find_disassembler(None)  # the emulator reads by it: better one error than one per kernel
     waiting = sum(map(len, left))
+    task = Task(request.cache, cases, request.engine, request.seed, request.static)
     watch(waiting, summary)
     try:
-        for verdict in verify_groups(Task(request.cache, cases, request.engine, request.seed), left, request.jobs):
+        for verdict in verify_groups(task, left, request.jobs):
             if evidence:
                 evidence.add(verdict)
             _count(summary, verdict, len(verdict["digests"]))
@@ -208,7 +219,7 @@ def _count(summary: VerifySummary, verdict: Verdict, identities: int) -> None:
     cases: Sequence[dict[str, Any]] = verdict["cases"]
     if verdict["verdict"] != VERDICT_RIGHT:
         summary.failures.append(verdict)
-    elif not any(case.get("judged", True) for case in cases):
+    elif not summary.static and not any(case.get("judged", True) for case in cases):
         summary.without_cases += identities
     summary.runs += len(cases)
     summary.unjudged += sum(not case.get("judged", True) for case in cases)

@@ -1,4 +1,4 @@
-"""Verify the kernels of a cache: cases per kernel, runs on the emulator, verdicts as evidence."""
+"""Verify the kernels of a cache: hazards of the code, cases per kernel, runs on the emulator, verdicts as evidence."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from aot.hazards import check_code
 from aot.runtime.device import EmulatorDevice
 from aot.runtime.plan import make_plan
 from aot.verification.edge_case import EdgeCase
@@ -37,12 +38,13 @@ _Chunk = tuple[Group, ...]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What every worker knows. Without `cases` each kernel gets those of its edges."""
+    """What every worker knows. Without `cases` each kernel gets those of its edges; `static` runs none."""
 
     cache: Path
     cases: tuple[EdgeCase, ...] | None
     engine: str
     seed: int
+    static: bool = False
 
 
 def verify_groups(task: Task, groups: Sequence[Group], jobs: int) -> Iterator[Verdict]:
@@ -66,10 +68,17 @@ def verify_group(task: Task, cache: Cache, group: Group) -> Verdict:
     """The verdict of one code object for all identities that share it; whatever goes wrong is part of it."""
     entries = [cache.entry(number) for number in group]
     record = _verdict(entries, RIGHT, "")
-    devices = (EmulatorDevice(task.seed, task.engine), EmulatorDevice(task.seed + 1, task.engine))
     worst_use = 0.0
     try:
+        hazards = check_code(cache.code_object(group[0]), entries[0].block_size)
+        if hazards:
+            more = f" and {len(hazards) - 1} more" if len(hazards) > 1 else ""
+            record.update(verdict=WRONG, message=f"hazard: {hazards[0]}{more}")
+            record["hazards"] = [finding.to_json() for finding in hazards]
+        if hazards or task.static:
+            return record
         launcher = Launcher(cache)
+        devices = (EmulatorDevice(task.seed, task.engine), EmulatorDevice(task.seed + 1, task.engine))
         for entry, case in kernel_cases(entries, task.cases, launcher):
             if entry.identity.algorithm == REDUCE:
                 result = run_reduce(case, entry, devices, launcher.code, task.seed)

@@ -13,7 +13,7 @@ from aot.emulator.decode import Known
 from aot.emulator.errors import UnknownInstructionError
 from aot.emulator.form import Decoded, OperandUse
 from aot.emulator.table_memory import MEMORY
-from aot.hazards.bits import ALWAYS, EXEC, HARDWARE, HARDWARE_NAMES, M0, SCALAR, SCALARS, VECTORS, joined
+from aot.hazards.bits import ALWAYS, EXEC, HARDWARE, HARDWARE_NAMES, M0, SCALAR, SCALARS, VCC, VECTORS, joined
 from aot.hazards.matrix_passes import matrix_role
 
 #: Units of the emulator's tables that are the vector ALU here.
@@ -120,6 +120,7 @@ def _valu(decoded: Decoded, name: str, sets: dict[str, int]) -> tuple[frozenset[
         roles.add("shifted")
     if name.startswith("v_div_fmas"):
         roles.add("div_fmas")
+        sets = sets | {"vcc": VCC}
     if name.startswith(("v_fma_f64", "v_fmac_f64")):
         roles.add("fma64")
     if name.startswith("v_dot"):

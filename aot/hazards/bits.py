@@ -32,7 +32,9 @@ def joined(vectors: int, scalars: int) -> int:
 
 
 def name_of(registers: int) -> str:
-    """The lowest register of a set, by name."""
-    if registers >> HARDWARE:
-        return HARDWARE_NAMES[(registers >> HARDWARE).bit_length() - 1]
+    """A register of a set, by name; empty for none."""
+    hardware = registers >> HARDWARE & (1 << len(HARDWARE_NAMES)) - 1
+    if hardware:
+        return HARDWARE_NAMES[hardware.bit_length() - 1]
+    registers &= REGISTERS
     return register_name(registers & VECTORS, registers >> SCALAR)

@@ -48,7 +48,7 @@ GENERAL_RULES: Final = (
          "ISA; checkVALUHazards, VDecCoExec"),
     Rule("SGPR of a vector instruction selects a lane", "valu", "s_write", "lane_select", "lane", (4, 4),
          "ISA; checkRWLaneHazards"),
-    Rule("VCC of a vector instruction read by div_fmas", "valu", "s_write", "div_fmas", "s_read", (4, 4),
+    Rule("VCC of a vector instruction read by div_fmas", "valu", "s_write", "div_fmas", "vcc", (4, 4),
          "ISA; checkDivFMasHazards"),
     Rule("EXEC of a vector instruction met by DPP", "valu", "s_write", "dpp", "exec", (5, 5), "ISA; checkDPPHazards"),
     Rule("EXEC of a vector instruction met by a lane access", "valu", "s_write", "cross_lane", "exec", (4, 4),

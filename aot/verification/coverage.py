@@ -58,8 +58,8 @@ def check_coverage(path: Path, files: Sequence[Path]) -> Coverage:
 
     A kernel is covered if a right verdict names its identity and the code object that the cache has for it, over the
     edge problems and by the emulator and hazard rules of this version. What counts is the digest of the code, not the
-    cache file that it was verified in: evidence of shards covers the merged cache. Raises CacheError for a cache that is
-    damaged anywhere.
+    cache file that it was verified in: evidence of shards covers the merged cache. Raises CacheError for a cache that
+    is damaged anywhere.
     """
     ignored = []
     verdicts: dict[tuple[str, str], str] = {}

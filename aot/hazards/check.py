@@ -11,7 +11,7 @@ from aot.hazards.counters import Counters
 from aot.hazards.exec_mask import ExecMask
 from aot.hazards.finding import Finding
 from aot.hazards.wait_states import Part, WaitStates, part_of
-from aot.inspection.control_flow import basic_blocks
+from aot.inspection.control_flow import Block, basic_blocks
 from aot.toolchain import code_object
 
 #: Lanes of a wave.
@@ -28,7 +28,7 @@ class _Line(NamedTuple):
 
 
 #: By target and text: kernels of one catalogue are made of the same instructions.
-_SEEN: dict[tuple[str, str], tuple[Access, Part, tuple[str, str]]] = {}
+_SEEN: dict[tuple[str, str], tuple[Access, Part]] = {}
 
 
 def check_code(code: bytes, threads: int | None = None, *, foreign: bool = False) -> list[Finding]:
@@ -45,13 +45,9 @@ def check_code(code: bytes, threads: int | None = None, *, foreign: bool = False
 def check_program(program: Program, arch: str, threads: int, foreign: bool) -> list[Finding]:
     """Findings of a decoded kernel that starts with this many threads in a workgroup, by address."""
     seen = [_look_at(instruction.known, arch) for instruction in program.instructions]
-    accesses, parts = [access for access, _, _ in seen], [part for _, part, _ in seen]
-    lines = [
-        _Line(instruction.pc, instruction.size, *words)
-        for instruction, (_, _, words) in zip(program.instructions, seen, strict=True)
-    ]
-    addresses = [line.address for line in lines]
-    blocks = basic_blocks(lines)
+    accesses, parts = [access for access, _ in seen], [part for _, part in seen]
+    addresses = [instruction.pc for instruction in program.instructions]
+    blocks = control_flow_of(program)
     found = [
         *WaitStates(accesses, parts, addresses, blocks).findings(),
         *Counters(accesses, addresses, blocks, not foreign).findings(),
@@ -60,13 +56,17 @@ def check_program(program: Program, arch: str, threads: int, foreign: bool) -> l
     return sorted(found)
 
 
-def _look_at(known: Known, arch: str) -> tuple[Access, Part, tuple[str, str]]:
+def control_flow_of(program: Program) -> list[Block]:
+    """Basic blocks of a decoded kernel."""
+    return basic_blocks([_Line(i.pc, i.size, *i.known.text.partition(" ")[::2]) for i in program.instructions])
+
+
+def _look_at(known: Known, arch: str) -> tuple[Access, Part]:
     key = (arch, known.text)
     found = _SEEN.get(key)
     if found is None:
         if len(_SEEN) > KEPT_INSTRUCTIONS:
             _SEEN.clear()
         access = access_of(known)
-        mnemonic, _, operands = known.text.partition(" ")
-        found = _SEEN[key] = access, part_of(access, arch), (mnemonic, operands)
+        found = _SEEN[key] = access, part_of(access, arch)
     return found

@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from aot.cli.main import run
+from aot.toolchain import Toolchain
+from aot.verification.evidence import read_evidence
 from cache_schema.label import encode
+from tests.aot.hazards.faulty_cache import without_first_wait
 from tests.aot.samples import LIAR, QUICK, SHUFFLED
 
 PROBLEM = "n=1 c=8 h=4 w=4 k=4 y=2 x=2"
@@ -145,3 +148,40 @@ def test_a_release_asks_for_evidence(own_cache: Path, capsys: pytest.CaptureFixt
     assert run(["verify", str(own_cache), "--check", parts[0], "--check", parts[1]]) == 1
     assert "counts for nothing: emulator older" in capsys.readouterr().out
     assert run(["verify", str(own_cache), "--check", "absent.jsonl"]) == 2
+
+
+def test_static_checks_run_nothing(own_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Kernels without hazards pass, nothing is executed and no evidence is left; text and JSON say how fast it was."""
+    assert run(["verify", str(own_cache), "--static", "--jobs", "1", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["right"], answer["runs"], answer["static"], answer["delivered"]) == (2, 0, True, True)
+    assert answer["kernels_per_second"] > 0
+    assert list(own_cache.parent.iterdir()) == [own_cache]
+    assert run(["verify", str(own_cache), "--static", "--jobs", "1"]) == 0
+    assert "without hazards" in capsys.readouterr().out
+
+
+def test_a_hazard_makes_a_kernel_wrong(
+    tmp_path: Path, local_toolchain: Toolchain, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A kernel that lacks a wait fails with rule and address: alone, and before it is run, in the evidence too."""
+    cache = without_first_wait(tmp_path / "faulty.rocke", local_toolchain, [QUICK])
+    assert run(["verify", str(cache), "--static", "--jobs", "1"]) == 1
+    shown = capsys.readouterr().out
+    assert "hazard: register in flight at 0x" in shown
+    (command,) = [line.strip() for line in shown.splitlines() if line.strip().startswith("rocke-aot verify")]
+    assert run([*shlex.split(command)[1:], "--jobs", "1"]) == 1
+    capsys.readouterr()
+    assert run(["verify", str(cache), "--jobs", "1", "--json"]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    (failure,) = answer["failures"]
+    assert answer["runs"] == 0
+    assert failure["hazards"][0]["rule"] == "register in flight"
+    _, (verdict,) = read_evidence(Path(answer["evidence"]))
+    assert verdict["hazards"] == failure["hazards"]
+
+
+def test_static_checks_take_no_problem(own_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is run, so there is nothing to say about a problem."""
+    assert run(["verify", str(own_cache), "--static", "--problem", PROBLEM]) == 2
+    assert "--static runs nothing" in capsys.readouterr().err

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from aot.toolchain.disassemble import disassemble
 from tests.aot.emulator.triton import environment
 from tests.aot.emulator.triton.launch import DATA, CompiledKernel, load, run
 from tests.aot.emulator.triton.problems import Problem, problems, worst
@@ -30,6 +31,16 @@ def test_the_committed_kernels_are_complete_and_small() -> None:
     assert names == {(arch, variant.name) for arch in ARCHITECTURES for variant in VARIANTS if variant.committed}
     assert max(len(kernel.code) for kernel in COMMITTED) < 25_000
     assert sum(len(kernel.code) for kernel in COMMITTED) < 400_000
+
+
+def test_a_committed_kernel_loads_to_lds() -> None:
+    """Loads that go to LDS directly are among what another toolchain made and the emulator is held against."""
+    direct = {
+        str(kernel)
+        for kernel in COMMITTED
+        if any(line.mnemonic.startswith("global_load_lds") for line in disassemble(None, kernel.code))
+    }
+    assert "gfx950-attention_fp16_64x32" in direct
 
 
 @pytest.mark.parametrize("kernel", COMMITTED, ids=str)

@@ -84,6 +84,8 @@ def _gemm(variant: Variant, full: bool) -> Iterator[Problem]:
             (17, 33, 65),
             (1, 1, 1),
         ]
+    if "k_extent" in variant.aligned:
+        sizes = [(m, _blocks(n, 16) * 16, _blocks(k, 16) * 16) for m, n, k in sizes]
     for m, n, k in sizes:
         pad = 16 if variant.aligned else 1
         a_stride, b_stride, c_stride = (max(_blocks(extent, pad), 1) * pad for extent in (k, n, n))

@@ -33,14 +33,16 @@ def test_the_committed_kernels_are_complete_and_small() -> None:
     assert sum(len(kernel.code) for kernel in COMMITTED) < 400_000
 
 
-def test_a_committed_kernel_loads_to_lds() -> None:
-    """Loads that go to LDS directly are among what another toolchain made and the emulator is held against."""
-    direct = {
-        str(kernel)
+def test_committed_kernels_load_to_lds() -> None:
+    """Direct loads of 4 and of 16 bytes a lane are among what another toolchain made and the emulator is held to."""
+    found = {
+        (str(kernel), line.mnemonic)
         for kernel in COMMITTED
-        if any(line.mnemonic.startswith("global_load_lds") for line in disassemble(None, kernel.code))
+        for line in disassemble(None, kernel.code)
+        if "load_lds" in line.mnemonic
     }
-    assert "gfx950-attention_fp16_64x32" in direct
+    assert ("gfx950-attention_fp16_64x32", "global_load_lds_dword") in found
+    assert ("gfx950-gemm_bf16_64x64x64_direct", "global_load_lds_dwordx4") in found
 
 
 @pytest.mark.parametrize("kernel", COMMITTED, ids=str)

@@ -63,6 +63,9 @@ VARIANTS = (
         "gemm_fp16_128x64x64_aligned", "gemm", ("fp16", "fp16", "fp32"), _tile(128, 64, 64),
         aligned=_STRIDES, committed=True,
     ),
+    # Whole rows of 16 bytes in both operands: three tiles in flight, and on gfx950 loads to LDS of 16 bytes a lane.
+    Variant("gemm_bf16_64x64x64_direct", "gemm", ("bf16", "bf16", "fp32"), _tile(64, 64, 64), stages=3,
+            aligned=(*_STRIDES, "n_extent", "k_extent"), committed=True),
     Variant("gemm_bf16_32x32x64_1w", "gemm", ("bf16", "bf16", "fp32"), _tile(32, 32, 64), warps=1),
     Variant("gemm_bf16_16x16x32_1w", "gemm", ("bf16", "bf16", "fp32"), _tile(16, 16, 32), warps=1),
     Variant("gemm_bf16_128x128x64_aligned", "gemm", ("bf16", "bf16", "bf16"), _tile(128, 128, 64), aligned=_STRIDES),

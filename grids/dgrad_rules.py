@@ -29,20 +29,57 @@ def _b_can_be_k_outer(rows: Rows) -> Mask:
     return mask
 
 
-# fmt: off
 DGRAD_RULES = (
-    Rule("D1_sub_gemms", _sub_gemms_fit),
-    Rule("D2_depthwise", lambda r: (r.grouped == 0) | (r.cpg != 1)),
-    Rule("D3_tile", lambda r: r.tile_exists),
-    Rule("D4_store_width", lambda r: r.cshuffle | (r.vector_size_c == 1)),
-    Rule("D5_split", lambda r: (r.split_k >= 1) & ((r.split_k == 1) | (r.wave_size == 64))),
-    Rule("D6_accumulators", lambda r: r.accumulators <= MAX_ACCUMULATORS),
-    Rule("D7_k_loop", lambda r: ~r.is_async & (r.unroll_k == 0) & (r.chiplet_swizzle == 0)),
-    Rule("D8_lds", lambda r: r.lds.total_bytes <= r.target.lds_bytes),
-    Rule("D9_load_a", lambda r: r.loads_evenly(r.tile_m, r.vector_size_a)),
-    Rule("D9b_load_b", _b_width, builder=True),
-    Rule("D10_wavelet", lambda r: ~r.wavelet | (r.target.wave_size == 32)),
-    Rule("D11_wave32", lambda r: (r.wave_size == 64) | r.wave32_shape & r.text("pipeline", "mem", "wavelet")),
-    Rule("D12_k_outer", lambda r: (r.lds_k_outer == 0) | _b_can_be_k_outer(r)),
+    Rule("D1_sub_gemms", "the sub-GEMM table is too small", _sub_gemms_fit),
+    Rule("D2_depthwise", "depthwise backward data is no GEMM", lambda r: (r.grouped == 0) | (r.cpg != 1)),
+    Rule(
+        "D3_tile",
+        (
+            "the tile is no multiple of waves times matrix instruction, the workgroup is too large, or the "
+            "target has no such instruction"
+        ),
+        lambda r: r.tile_exists,
+    ),
+    Rule(
+        "D4_store_width",
+        "the default epilogue stores single elements only",
+        lambda r: r.cshuffle | (r.vector_size_c == 1),
+    ),
+    Rule(
+        "D5_split",
+        "the split-K degree is less than one, or the target cannot split",
+        lambda r: (r.split_k >= 1) & ((r.split_k == 1) | (r.wave_size == 64)),
+    ),
+    Rule(
+        "D6_accumulators",
+        "the accumulators of one lane exceed what it can hold without spilling",
+        lambda r: r.accumulators <= MAX_ACCUMULATORS,
+    ),
+    Rule(
+        "D7_k_loop",
+        "backward data has a plain K loop and no chiplet swizzle",
+        lambda r: ~r.is_async & (r.unroll_k == 0) & (r.chiplet_swizzle == 0),
+    ),
+    Rule("D8_lds", "the tiles do not fit in LDS", lambda r: r.lds.total_bytes <= r.target.lds_bytes),
+    Rule(
+        "D9_load_a",
+        "A loads of this width do not share the tile out evenly over the threads",
+        lambda r: r.loads_evenly(r.tile_m, r.vector_size_a),
+    ),
+    Rule("D9b_load_b", "not even single elements share the B tile out evenly over the threads", _b_width, builder=True),
+    Rule(
+        "D10_wavelet",
+        "the wavelet pipeline is for WMMA targets only",
+        lambda r: ~r.wavelet | (r.target.wave_size == 32),
+    ),
+    Rule(
+        "D11_wave32",
+        "wave32 kernels are 16x16, mem or wavelet",
+        lambda r: (r.wave_size == 64) | r.wave32_shape & r.text("pipeline", "mem", "wavelet"),
+    ),
+    Rule(
+        "D12_k_outer",
+        "a K-outer B tile needs transposing LDS reads and the default LDS layout",
+        lambda r: (r.lds_k_outer == 0) | _b_can_be_k_outer(r),
+    ),
 )
-# fmt: on

@@ -1,21 +1,24 @@
-"""The vocabulary of reasons: code to one sentence, for the command line, the ledger and the documentation."""
+"""The vocabulary of reasons: code to one sentence, for the command line, the ledger and the documentation.
+
+A reason is declared where its rule is; here they are looked up.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from types import MappingProxyType
 
-import yaml
-
 from cache_schema.errors import UnknownValueError
+from grids.rules import RULES
+from grids.serving import SERVING_RULES
 
 
 @cache
 def explanations() -> Mapping[str, str]:
     """One sentence per reason code, rules and serving together."""
-    return MappingProxyType(yaml.safe_load(files("grids").joinpath("reasons.yaml").read_text(encoding="utf-8")))
+    sentences = {rule.code: rule.sentence for rules in RULES.values() for rule in rules}
+    return MappingProxyType(sentences | {rule.code: rule.sentence for rule in SERVING_RULES})
 
 
 def explain(code: str) -> str:
@@ -24,3 +27,8 @@ def explain(code: str) -> str:
         return explanations()[code]
     except KeyError:
         raise UnknownValueError("reason code", code, explanations()) from None
+
+
+def deciding_fields(code: str) -> tuple[str, ...]:
+    """The fields of an identity on which a serving rule decides; none for a rule of the grid."""
+    return next((rule.fields for rule in SERVING_RULES if rule.code == code), ())

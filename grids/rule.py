@@ -160,12 +160,12 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One line of the rule book.
+    """One line of the rule book: a code, the sentence that explains it to people, and what a row must satisfy.
 
-    `holds` is true where a row satisfies the rule; `builder` marks what is ours beyond the published rules. The
-    sentence that explains the code to people stands in reasons.yaml.
+    `builder` marks what is ours beyond the published rules.
     """
 
     code: str
+    sentence: str
     holds: Callable[[Rows], Mask]
     builder: bool = False

@@ -8,6 +8,7 @@ a column with one value once: 300,000 rows take a few milliseconds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,8 @@ def serves(
     """
     rows = ServedRows(table, problem, workspace_limit)
     first = np.full(len(table), SERVED, dtype=np.uint8)
-    for position, fails in enumerate(_FAILS.values() if len(table) else (), start=1):
-        mask = fails(rows)
+    for position, rule in enumerate(SERVING_RULES if len(table) else (), start=1):
+        mask = rule.fails(rows)
         if mask.size == 1 and not mask[0]:
             continue
         # Position where a row fails, 255 elsewhere: without branches, since random masks defeat branch prediction.
@@ -109,6 +110,19 @@ class ServedRows:
     def split(self) -> Mask:
         """Where slices of the reduction are summed."""
         return _both(self["split_k"] > 1, ~self.direct)
+
+
+@dataclass(frozen=True, slots=True)
+class ServingRule:
+    """One reason for which a kernel is no answer to a problem: a code, a sentence for people, and where a row fails.
+
+    `fields` are the fields of an identity that decide, for people who ask what was refused.
+    """
+
+    code: str
+    sentence: str
+    fails: Callable[[ServedRows], Mask]
+    fields: tuple[str, ...] = ()
 
 
 NOWHERE: Mask = np.zeros(1, dtype=np.bool_)
@@ -317,34 +331,105 @@ def _depthwise_dgrad(rows: ServedRows) -> Mask:
     return ~rows.direct if depthwise else NOWHERE
 
 
-#: Reason code -> where a row fails. The order is the order of reasons.
-_FAILS: dict[str, Callable[[ServedRows], Mask]] = {
-    "S_direction": lambda r: ~r.text("direction", r.problem.direction, "direct_" + r.problem.direction),
-    "S_helper": lambda r: r.text("algorithm", REDUCE),
-    "S_dtype": lambda r: ~(r.text("dtype_a", r.problem.dtype) & r.text("dtype_b", r.problem.dtype)),
-    "S_group_merge": _group_merge,
-    "S_width_a": _width_a,
-    "S_width_b": lambda r: r.does_not_divide("vector_size_b", r.problem.cpg),
-    "S_width_c": _width_c,
-    "S_dimensions": lambda r: r["is_3d"].astype(np.bool_),
-    "S_pointwise": _pointwise,
-    "S_grouped": _grouped,
-    "S_atomic_pairs": _atomic_pairs,
-    "S_filter": lambda r: r.differs("filter_h", r.problem.y) | r.differs("filter_w", r.problem.x),
-    "S_stride": lambda r: r.differs("stride_h", r.problem.stride_h) | r.differs("stride_w", r.problem.stride_w),
-    "S_dilation": lambda r: (
-        r.differs("dilation_h", r.problem.dilation_h) | r.differs("dilation_w", r.problem.dilation_w)
+#: In the order in which reasons are given.
+SERVING_RULES = (
+    ServingRule(
+        "S_direction",
+        "the kernel computes another direction",
+        lambda r: ~r.text("direction", r.problem.direction, "direct_" + r.problem.direction),
+        fields=("direction",),
     ),
-    "S_pad": _pad,
-    "S_channels": lambda r: r.differs("cpg", r.problem.cpg) | r.differs("kpg", r.problem.kpg),
-    "S_async_chunk": _async_chunk,
-    "S_sub_gemms": _sub_gemms,
-    "S_depthwise_dgrad": _depthwise_dgrad,
-    "S_reduction": _reduction,
-    "S_split_degree": _split_degree,
-    "S_workspace": _workspace,
-    "S_grid": _grid,
-    "S_addressing": _addressing,
-}
+    ServingRule(
+        "S_helper",
+        "the kernel is one step of another kernel's plan and is never run alone",
+        lambda r: r.text("algorithm", REDUCE),
+    ),
+    ServingRule(
+        "S_dtype",
+        "the kernel is for another data type",
+        lambda r: ~(r.text("dtype_a", r.problem.dtype) & r.text("dtype_b", r.problem.dtype)),
+    ),
+    ServingRule(
+        "S_group_merge",
+        (
+            "the problem is not depthwise, its groups do not fill whole merged workgroups, or a merged filter "
+            "exceeds the tile"
+        ),
+        _group_merge,
+        fields=("group_merge",),
+    ),
+    ServingRule(
+        "S_width_a", "A loads of this width would straddle the channels of a group", _width_a, fields=("vector_size_a",)
+    ),
+    ServingRule(
+        "S_width_b",
+        "B loads of this width would straddle the channels of a group",
+        lambda r: r.does_not_divide("vector_size_b", r.problem.cpg),
+        fields=("vector_size_b",),
+    ),
+    ServingRule(
+        "S_width_c", "stores of this width would straddle the channels of a group", _width_c, fields=("vector_size_c",)
+    ),
+    ServingRule("S_dimensions", "the kernel is for 3-D convolutions", lambda r: r["is_3d"].astype(np.bool_)),
+    ServingRule("S_pointwise", "the kernel is for 1x1 filters at stride 1 without padding only", _pointwise),
+    ServingRule("S_grouped", "the kernel is for problems without groups only", _grouped, fields=("grouped",)),
+    ServingRule(
+        "S_atomic_pairs", "packed 16-bit atomics need rows of an even length and stores of whole pairs", _atomic_pairs
+    ),
+    ServingRule(
+        "S_filter",
+        "the kernel is built for another filter size",
+        lambda r: r.differs("filter_h", r.problem.y) | r.differs("filter_w", r.problem.x),
+        fields=("filter_h", "filter_w"),
+    ),
+    ServingRule(
+        "S_stride",
+        "the kernel is built for another stride",
+        lambda r: r.differs("stride_h", r.problem.stride_h) | r.differs("stride_w", r.problem.stride_w),
+        fields=("stride_h", "stride_w"),
+    ),
+    ServingRule(
+        "S_dilation",
+        "the kernel is built for another dilation",
+        lambda r: r.differs("dilation_h", r.problem.dilation_h) | r.differs("dilation_w", r.problem.dilation_w),
+        fields=("dilation_h", "dilation_w"),
+    ),
+    ServingRule("S_pad", "the kernel is built for another padding", _pad, fields=("pad_h", "pad_w")),
+    ServingRule(
+        "S_channels",
+        "the kernel is built for another number of channels per group",
+        lambda r: r.differs("cpg", r.problem.cpg) | r.differs("kpg", r.problem.kpg),
+        fields=("cpg", "kpg"),
+    ),
+    ServingRule(
+        "S_async_chunk",
+        "a direct-to-LDS chunk would straddle the channels of a group",
+        _async_chunk,
+        fields=("async_chunk_a", "async_chunk_b"),
+    ),
+    ServingRule(
+        "S_sub_gemms",
+        "the problem has more sub-GEMMs than the kernel can search",
+        _sub_gemms,
+        fields=("max_sub_gemms", "tile_m", "tile_n"),
+    ),
+    ServingRule("S_depthwise_dgrad", "depthwise backward data is no GEMM", _depthwise_dgrad),
+    ServingRule(
+        "S_reduction", "the reduction Y * X * C/groups reaches 2^23, where the 24-bit index arithmetic ends", _reduction
+    ),
+    ServingRule("S_split_degree", "the reduction is too short, or the groups too many, for two slices", _split_degree),
+    ServingRule("S_workspace", "the scratch of a two-stage or stream-K kernel exceeds the workspace limit", _workspace),
+    ServingRule(
+        "S_grid",
+        "the output is empty, or the launch grid exceeds 65535 along an axis",
+        _grid,
+        fields=("tile_m", "tile_n"),
+    ),
+    ServingRule(
+        "S_addressing",
+        "a coordinate, an offset or a count exceeds what the 32-bit arithmetic of the kernels holds",
+        _addressing,
+    ),
+)
 #: Serving reason codes; a verdict is a position in this tuple, and position 0 means that the kernel serves.
-SERVING_REASONS: tuple[str, ...] = ("", *_FAILS)
+SERVING_REASONS: tuple[str, ...] = ("", *(rule.code for rule in SERVING_RULES))

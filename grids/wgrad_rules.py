@@ -76,29 +76,98 @@ def _k_outer_possible(rows: Rows) -> Mask:
     return mask
 
 
-# fmt: off
 WGRAD_RULES = (
-    Rule("W1_tile", lambda r: r.tile_exists),
-    Rule("W2_store_width", lambda r: r.cshuffle | (r.vector_size_c <= 1)),
-    Rule("W3_two_stage", lambda r: (r.two_stage == 0) | _two_stage_possible(r)),
-    Rule("W4_atomic_pairs", lambda r: ~r.atomic | _pairs_aligned(r)),
-    Rule("W5_two_stage_epilogue", lambda r: (r.two_stage == 0) | r.text("epilogue", "default")),
-    Rule("W6_widths", lambda r: _width_ok(r.vector_size_a) & _width_ok(r.vector_size_b)),
-    Rule("W7_pipeline", lambda r: ~r.wavelet & ~(r.text("pipeline", "basic") & r.is_async)),
-    Rule("W8_pointwise", lambda r: (r.is_pointwise == 0) | (r.grouped == 0)),
-    Rule("W9_async", lambda r: ~r.is_async | _async_possible(r)),
-    Rule("W10_lds", lambda r: r.lds.total_bytes <= r.target.lds_bytes),
-    Rule("W11_wave32", lambda r: (r.wave_size == 64) | r.wave32_shape & r.text("pipeline", "mem") & ~r.cshuffle),
-    Rule("W12_prefetch", lambda r: (r.prefetch_addr == 0) | (r.stream_k == 0)),
-    Rule("W15_merge", _merge_fits),
-    Rule("W16_k_outer", lambda r: (r.lds_k_outer == 0) | _k_outer_possible(r)),
-    Rule("W17_stream_k", lambda r: (r.stream_k == 0) | _stream_k_possible(r), builder=True),
-    Rule("W18_async_loads", lambda r: ~r.is_async | _few_direct_loads(r), builder=True),
-    Rule("W13_load", lambda r: _loads_share(r, r.tile_m) & _loads_share(r, r.tile_n), builder=True),
-    Rule("W14_accumulators", lambda r: r.accumulators <= MAX_ACCUMULATORS, builder=True),
+    Rule(
+        "W1_tile",
+        (
+            "the tile is no multiple of waves times matrix instruction, the workgroup is too large, or the "
+            "target has no such instruction"
+        ),
+        lambda r: r.tile_exists,
+    ),
+    Rule(
+        "W2_store_width",
+        "the default epilogue stores single elements only",
+        lambda r: r.cshuffle | (r.vector_size_c <= 1),
+    ),
+    Rule(
+        "W3_two_stage",
+        "two-stage needs a split, replicas and a wave64 target",
+        lambda r: (r.two_stage == 0) | _two_stage_possible(r),
+    ),
+    Rule(
+        "W4_atomic_pairs",
+        "packed 16-bit atomics need the cshuffle epilogue and stores of an even width",
+        lambda r: ~r.atomic | _pairs_aligned(r),
+    ),
+    Rule(
+        "W5_two_stage_epilogue",
+        "two-stage adds f32 from registers, so its epilogue is default",
+        lambda r: (r.two_stage == 0) | r.text("epilogue", "default"),
+    ),
+    Rule(
+        "W6_widths",
+        "a load width does not divide the channels or exceeds 16 bytes",
+        lambda r: _width_ok(r.vector_size_a) & _width_ok(r.vector_size_b),
+    ),
+    Rule(
+        "W7_pipeline",
+        "backward weights has no wavelet pipeline, and basic no direct-to-LDS loop",
+        lambda r: ~r.wavelet & ~(r.text("pipeline", "basic") & r.is_async),
+    ),
+    Rule(
+        "W8_pointwise",
+        "the pointwise shortcut is wrong for grouped problems",
+        lambda r: (r.is_pointwise == 0) | (r.grouped == 0),
+    ),
+    Rule(
+        "W9_async",
+        "direct-to-LDS loads need K-outer tiles and widths left unset",
+        lambda r: ~r.is_async | _async_possible(r),
+    ),
+    Rule("W10_lds", "the tiles do not fit in LDS", lambda r: r.lds.total_bytes <= r.target.lds_bytes),
+    Rule(
+        "W11_wave32",
+        "wave32 kernels are 16x16, mem, with the default epilogue",
+        lambda r: (r.wave_size == 64) | r.wave32_shape & r.text("pipeline", "mem") & ~r.cshuffle,
+    ),
+    Rule(
+        "W12_prefetch",
+        "prefetched addresses and stream-K exclude each other",
+        lambda r: (r.prefetch_addr == 0) | (r.stream_k == 0),
+    ),
+    Rule("W15_merge", "the merged groups do not fit one tile, or a split merge is not two-stage", _merge_fits),
+    Rule(
+        "W16_k_outer",
+        "K-outer tiles need transposing LDS reads and the default pad",
+        lambda r: (r.lds_k_outer == 0) | _k_outer_possible(r),
+    ),
+    Rule(
+        "W17_stream_k",
+        "stream-K neither splits nor merges, has a plain K loop, and leaves registers for the loop around it",
+        lambda r: (r.stream_k == 0) | _stream_k_possible(r),
+        builder=True,
+    ),
+    Rule(
+        "W18_async_loads",
+        "no direct-to-LDS chunk shares both tiles out evenly, or a thread has more than 16 of one tile",
+        lambda r: ~r.is_async | _few_direct_loads(r),
+        builder=True,
+    ),
+    Rule(
+        "W13_load",
+        "not even single elements share a tile out evenly over the threads",
+        lambda r: _loads_share(r, r.tile_m) & _loads_share(r, r.tile_n),
+        builder=True,
+    ),
+    Rule(
+        "W14_accumulators",
+        "the accumulators of one lane exceed what it can hold without spilling",
+        lambda r: r.accumulators <= MAX_ACCUMULATORS,
+        builder=True,
+    ),
 )
 REDUCE_RULES = (
-    Rule("R1_replicas", lambda r: (r.ws_replicas >= 1) | (r.stream_k == 1)),
-    Rule("R2_wave", lambda r: r.wave_size == r.target.wave_size),
+    Rule("R1_replicas", "a reduction needs at least one replica", lambda r: (r.ws_replicas >= 1) | (r.stream_k == 1)),
+    Rule("R2_wave", "the target has another wave size", lambda r: r.wave_size == r.target.wave_size),
 )
-# fmt: on

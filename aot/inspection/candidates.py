@@ -17,26 +17,8 @@ from aot.runtime.promise import Promise, promised
 from cache_schema.cache_reader import Cache
 from cache_schema.errors import DeliveryError
 from cache_schema.problem import ConvProblem
-from grids.reasons import explain
+from grids.reasons import deciding_fields, explain
 from grids.serving import SERVING_REASONS, serves
-
-#: Serving reason -> identity fields that decide it, for the breakdown of what was refused.
-DECIDING_FIELDS: dict[str, tuple[str, ...]] = {
-    "S_direction": ("direction",),
-    "S_grouped": ("grouped",),
-    "S_group_merge": ("group_merge",),
-    "S_width_a": ("vector_size_a",),
-    "S_width_b": ("vector_size_b",),
-    "S_width_c": ("vector_size_c",),
-    "S_async_chunk": ("async_chunk_a", "async_chunk_b"),
-    "S_filter": ("filter_h", "filter_w"),
-    "S_stride": ("stride_h", "stride_w"),
-    "S_dilation": ("dilation_h", "dilation_w"),
-    "S_pad": ("pad_h", "pad_w"),
-    "S_channels": ("cpg", "kpg"),
-    "S_sub_gemms": ("max_sub_gemms", "tile_m", "tile_n"),
-    "S_grid": ("tile_m", "tile_n"),
-}
 
 
 class NoCandidateError(DeliveryError):
@@ -90,8 +72,7 @@ class Candidates:
             table = self.cache.table.take(self.codes == SERVING_REASONS.index(reason))
             varying = axes(table)
             fields = {
-                name: varying.get(name) or {str(_value(table.row(0), name)): count}
-                for name in DECIDING_FIELDS.get(reason, ())
+                name: varying.get(name) or {str(_value(table.row(0), name)): count} for name in deciding_fields(reason)
             }
             found.append(Refused(reason, count, explain(reason), fields))
         return found

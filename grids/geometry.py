@@ -25,6 +25,8 @@ IntT = TypeVar("IntT", int, "npt.NDArray[Any]")
 
 #: Accumulators of one lane that a kernel can hold without spilling.
 MAX_ACCUMULATORS = 256
+#: Registers of a lane besides its accumulators, as estimates take them: fragments, addresses, loads in flight.
+OTHER_REGISTERS = 96
 #: Widest load or store: one dwordx4.
 MAX_VECTOR_BYTES = 16
 #: Elements that keep the rows of an LDS tile off each other's banks; any other pad breaks 16-byte alignment.

@@ -96,7 +96,6 @@ class ServedRows:
 
     def stream_k_workspace(self) -> Column:
         """Bytes for the parts of as many stream-K workgroups as the GPU holds at once."""
-        cus = np.array([target(arch).cus for arch in self.table.vocab["arch"]])[self["arch"]]
         tile_m, tile_n = (self[name].astype(np.int64) for name in ("tile_m", "tile_n"))
         # Kernels without a tile have no waves either.
         warp_m, warp_n = (np.maximum(self[name].astype(np.int64), 1) for name in ("warp_m", "warp_n"))
@@ -104,7 +103,10 @@ class ServedRows:
             tile_m=tile_m, tile_n=tile_n, warp_m=warp_m, warp_n=warp_n, wave_size=int(self["wave_size"][0])
         )
         waves = warp_m * warp_n
-        workgroups = stream_k.resident_workgroups(accumulators=accumulators, waves=waves, cus=cus)
+        workgroups: Column = np.zeros(1, dtype=np.int64)
+        for code, arch in enumerate(self.table.vocab["arch"]):
+            held = stream_k.resident_workgroups(accumulators=accumulators, waves=waves, gpu=target(arch))
+            workgroups = np.where(self["arch"] == code, held, workgroups)
         return stream_k.workspace_bytes(tile_m=tile_m, tile_n=tile_n, workgroups=workgroups)
 
     def split(self) -> Mask:

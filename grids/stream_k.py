@@ -9,23 +9,21 @@ whatever the problem; a workgroup leaves at most two parts of an output tile.
 
 from __future__ import annotations
 
-from grids.geometry import IntT, ceil_div, larger
+from grids.geometry import OTHER_REGISTERS, IntT, ceil_div, larger
+from grids.targets import Target
 
-#: Registers of a lane, and what it needs of them besides its accumulators.
-REGISTERS, OTHER_REGISTERS = 512, 96
-SIMDS = 4
 #: Waves of one SIMD beyond which another one hides no more latency.
 MOST_WAVES_PER_SIMD = 4
 #: Parts that a workgroup may leave, and bytes of a number in one.
 PARTS, PART_BYTES = 2, 4
 
 
-def resident_workgroups(*, accumulators: IntT, waves: IntT, cus: IntT) -> IntT:
+def resident_workgroups(*, accumulators: IntT, waves: IntT, gpu: Target) -> IntT:
     """Workgroups that all compute units hold at once, by their registers; at least one each."""
-    fitting = REGISTERS // (accumulators + OTHER_REGISTERS)
+    fitting = gpu.vgprs // (accumulators + OTHER_REGISTERS)
     per_simd = fitting - larger(fitting - MOST_WAVES_PER_SIMD, 0 * fitting)
-    blocks = per_simd * SIMDS // waves
-    return larger(blocks, 0 * blocks + 1) * cus
+    blocks = per_simd * gpu.simds // waves
+    return larger(blocks, 0 * blocks + 1) * gpu.cus
 
 
 def share(*, iterations: int, workgroups: int) -> int:

@@ -19,14 +19,24 @@ from cache_schema.errors import UnknownValueError
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One GPU. Registers are per lane, LDS is per workgroup, `async_dwords` is per lane, widest first."""
+    """One GPU, as targets.yaml explains. `async_dwords` is per lane, widest first."""
 
     arch: str
+    elf_machine: int
     wave_size: int
+    simds: int
+    waves_per_simd: int
+    workgroups_per_cu: int
     lds_bytes: int
+    lds_granule: int
     max_threads: int
     vgprs: int
+    ordinary_vgprs: int
     agprs: int
+    vgpr_granule: int
+    sgprs: int
+    sgpr_granule: int
+    multiply_adds_per_clk: int
     cus: int
     xcds: int
     atoms: Mapping[str, Mapping[int, tuple[int, ...]]]

@@ -33,14 +33,9 @@ from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE
 from aot.runtime.promise import output_tiles, promised, slices_of
 from cache_schema.problem import ConvProblem
 from cache_schema.table import IdentityTable
-from grids.geometry import accumulators_per_lane, gemm_extents, lds_layout
+from grids.geometry import OTHER_REGISTERS, accumulators_per_lane, gemm_extents, lds_layout
 from grids.targets import Target, target
 
-#: Dense 16-bit multiply-adds per clk of one SIMD (CDNA3 and CDNA4: 8192 and 16384 in the 32 clk of a 32x32 atom).
-MULTIPLY_ADDS_PER_CLK = {"gfx942": 256, "gfx950": 512}
-LANES = 64
-SIMDS_PER_CU = 4
-WAVES_PER_SIMD = 8
 CLK_PER_WAVE_ACCESS = 16
 LATENCY_CLK = 700
 START_CLK = 2000
@@ -50,8 +45,6 @@ ATOMIC_STORES = 4
 #: Of fills and reductions, per compute unit.
 BYTES_PER_CLK = 16
 GENERAL_LOOP_LOADS = 1.5
-#: Registers of a lane besides its accumulators: fragments, addresses, loads in flight.
-OTHER_REGISTERS = 80
 
 Floats = npt.NDArray[np.float64]
 
@@ -80,16 +73,16 @@ def estimated_clk(
     per_cu = np.where(streams, room, per_cu)
     resident = np.where(streams, room, resident)
     steps = np.where(streams, np.ceil(np.maximum(tiles * steps / (unit.cus * room), 1)), steps)
-    busy_simds = np.minimum(SIMDS_PER_CU, waves * resident)
-    matrix = resident * tile_m * tile_n * tile_k / (MULTIPLY_ADDS_PER_CLK[arch] * busy_simds)
+    busy_simds = np.minimum(unit.simds, waves * resident)
+    matrix = resident * tile_m * tile_n * tile_k / (unit.multiply_adds_per_clk * busy_simds)
     accesses = tile_m * tile_k / _width(table, "a") + tile_n * tile_k / _width(table, "b")
     channels = problem.kpg if problem.direction == "dgrad" else problem.cpg
     general = (channels % table.wide("tile_k") != 0) & (problem.direction != "wgrad")
-    memory = resident * accesses / LANES * CLK_PER_WAVE_ACCESS * np.where(general, GENERAL_LOOP_LOADS, 1.0)
+    memory = resident * accesses / unit.wave_size * CLK_PER_WAVE_ACCESS * np.where(general, GENERAL_LOOP_LOADS, 1.0)
     overlapped = table.columns["async_dma"] | table.columns["unroll_k"]
     exposed = np.where(overlapped, EXPOSED_SHARE, 1.0) / resident
     step = np.maximum(matrix, memory) + exposed * (np.minimum(matrix, memory) + LATENCY_CLK)
-    store = resident * tile_m * tile_n / _width(table, "c") / LANES * CLK_PER_WAVE_ACCESS
+    store = resident * tile_m * tile_n / _width(table, "c") / unit.wave_size * CLK_PER_WAVE_ACCESS
     atomics = np.where(slices > 1, ATOMIC_STORES, 1)
     clk: Floats = np.ceil(per_cu / resident) * (steps * step + store * atomics + START_CLK)
     return clk + _around(table, problem, unit) if problem.direction == "wgrad" else clk
@@ -145,9 +138,11 @@ def _resident(table: IdentityTable, unit: Target, direction: str) -> npt.NDArray
         lds_k_outer=table.wide("lds_k_outer"),
         no_alias=table.wide("cshuffle_no_alias"),
     ).total_bytes
-    accumulators = accumulators_per_lane(tile_m=tile_m, tile_n=tile_n, warp_m=warp_m, warp_n=warp_n, wave_size=LANES)
+    accumulators = accumulators_per_lane(
+        tile_m=tile_m, tile_n=tile_n, warp_m=warp_m, warp_n=warp_n, wave_size=unit.wave_size
+    )
     registers = accumulators + OTHER_REGISTERS
-    waves = np.clip(unit.vgprs // registers, 1, WAVES_PER_SIMD) * SIMDS_PER_CU
+    waves = np.clip(unit.vgprs // registers, 1, unit.waves_per_simd) * unit.simds
     by_registers = waves // (warp_m * warp_n)
     held: npt.NDArray[np.int64] = np.maximum(np.minimum(by_registers, unit.lds_bytes // np.maximum(lds, 1)), 1)
     return held

@@ -16,7 +16,7 @@ from cache_schema.problem import ConvProblem
 from grids import split_k, stream_k
 from grids.enumerate import fix_up_identity, reduce_identity
 from grids.geometry import MAX_GRID, accumulators_per_lane, ceil_div, gemm_extents, launch_grid, reduce_grid
-from grids.targets import target
+from grids.targets import Target, target
 
 #: A split degree of this much stands for the automatic one.
 AUTOMATIC_DEGREE = -1
@@ -115,9 +115,7 @@ def _stream_k(entry: KernelEntry, problem: ConvProblem, options: WgradOptions) -
     extents = gemm_extents(problem)
     tiles = ceil_div(extents.m, identity.tile_m) * ceil_div(extents.n, identity.tile_n) * problem.groups
     iterations = tiles * ceil_div(extents.k, identity.tile_k)
-    share = stream_k.share(
-        iterations=iterations, workgroups=options.workgroups or resident_workgroups(identity, gpu.cus)
-    )
+    share = stream_k.share(iterations=iterations, workgroups=options.workgroups or resident_workgroups(identity, gpu))
     workgroups = ceil_div(iterations, share)
     buffers = tensor_buffers(problem)
     first, second, result = (buffer.name for buffer in buffers)
@@ -138,7 +136,7 @@ def _stream_k(entry: KernelEntry, problem: ConvProblem, options: WgradOptions) -
     return Plan(identity.arch, problem, (*buffers, workspace), (gemm, fold), summed_terms=terms, partial_sums=parts)
 
 
-def resident_workgroups(identity: Identity, cus: int) -> int:
+def resident_workgroups(identity: Identity, gpu: Target) -> int:
     """Workgroups of a stream-K kernel that the GPU holds at once."""
     accumulators = accumulators_per_lane(
         tile_m=identity.tile_m,
@@ -147,7 +145,7 @@ def resident_workgroups(identity: Identity, cus: int) -> int:
         warp_n=identity.warp_n,
         wave_size=identity.wave_size,
     )
-    return stream_k.resident_workgroups(accumulators=accumulators, waves=identity.warp_m * identity.warp_n, cus=cus)
+    return stream_k.resident_workgroups(accumulators=accumulators, waves=identity.warp_m * identity.warp_n, gpu=gpu)
 
 
 def _second_step(wanted: Identity, entry: KernelEntry, options: WgradOptions) -> KernelEntry:

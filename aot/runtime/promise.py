@@ -85,8 +85,7 @@ def _share(table: IdentityTable, problem: ConvProblem, arch: str) -> Floats:
         wave_size=unit.wave_size,
     )
     waves = table.wide("warp_m") * table.wide("warp_n")
-    cus = np.full(len(table), unit.cus)
-    workgroups = stream_k.resident_workgroups(accumulators=accumulators, waves=waves, cus=cus)
+    workgroups = stream_k.resident_workgroups(accumulators=accumulators, waves=waves, gpu=unit)
     iterations = output_tiles(table, problem) * np.ceil(gemm_extents(problem).k / table.wide("tile_k"))
     share: Floats = np.maximum(np.ceil(iterations / workgroups), 1)
     return share

@@ -16,11 +16,10 @@ import msgpack
 from aot.toolchain import elf
 from aot.toolchain.errors import CodeObjectError
 from aot.toolchain.kernel_descriptor import DESCRIPTOR_BYTES, KernelDescriptor, read_descriptor
+from grids.targets import targets
 
 _NOTE_HEADER = struct.Struct("<III")
 _NT_AMDGPU_METADATA = 32
-# EF_AMDGPU_MACH of the targets we build for, and of no other.
-_ARCHS = {0x4C: "gfx942", 0x4F: "gfx950"}
 _MACH_MASK = 0xFF
 
 
@@ -69,10 +68,11 @@ def read(code: bytes) -> CodeObject:
     file = elf.read_elf(code)
     if file.type != elf.ET_DYN:
         raise CodeObjectError(f"ELF type {file.type} is not a linked code object ({elf.ET_DYN})")
-    arch = _ARCHS.get(file.flags & _MACH_MASK)
+    machine = file.flags & _MACH_MASK
+    arch = next((gpu.arch for gpu in targets().values() if gpu.elf_machine == machine), None)
     if arch is None:
-        known = " or ".join(_ARCHS.values())
-        raise CodeObjectError(f"code object is for machine {file.flags & _MACH_MASK:#x}, not {known}")
+        known = " or ".join(targets())
+        raise CodeObjectError(f"code object is for machine {machine:#x}, not {known}")
     text, symbols = file.find(".text"), file.symbols(file.find(".dynsym"))
     kernels = [symbol for symbol in symbols if symbol.type == elf.STT_OBJECT and symbol.name.endswith(".kd")]
     if len(kernels) != 1:

@@ -1,18 +1,11 @@
-"""What one compute unit of CDNA3 and CDNA4 holds, and so which workgroups never start on any.
+"""Which workgroups never start on any compute unit.
 
-Source: LLVM's "User Guide for AMDGPU Backend" and AMD's CDNA3 and CDNA4 instruction set manuals: a workgroup runs on
-one compute unit of 4 SIMDs; a SIMD has 512 vector registers per lane (architectural ones and accumulators together,
-allocated in granules of 8) and room for 8 waves.
+A workgroup runs on one compute unit, its waves shared out over the SIMDs (LLVM's "User Guide for AMDGPU Backend").
 """
 
 from __future__ import annotations
 
-SIMDS = 4
-WAVES_PER_SIMD = 8
-VECTOR_REGISTERS = 512
-LANES = 64
-MAX_THREADS = 1024
-LDS_BYTES = {"gfx942": 65536, "gfx950": 163840}
+from grids.targets import target
 
 
 def why_it_never_starts(arch: str, threads: int, vgprs: int, lds_bytes: int) -> str:
@@ -20,15 +13,16 @@ def why_it_never_starts(arch: str, threads: int, vgprs: int, lds_bytes: int) -> 
 
     `vgprs` are the vector registers that a wave has allocated, accumulators included.
     """
-    waves = -(-threads // LANES)
-    resident = min(WAVES_PER_SIMD, VECTOR_REGISTERS // max(1, vgprs))
-    if threads > MAX_THREADS:
-        return f"block of {threads} threads; a workgroup has at most {MAX_THREADS}"
-    if waves > SIMDS * resident:
+    gpu = target(arch)
+    waves = -(-threads // gpu.wave_size)
+    resident = min(gpu.waves_per_simd, gpu.vgprs // max(1, vgprs))
+    if threads > gpu.max_threads:
+        return f"block of {threads} threads; a workgroup has at most {gpu.max_threads}"
+    if waves > gpu.simds * resident:
         return (
-            f"{waves} waves of {vgprs} vector registers; the {SIMDS} SIMDs of a compute unit have {VECTOR_REGISTERS} "
-            f"each, which holds {SIMDS * resident} such waves"
+            f"{waves} waves of {vgprs} vector registers; the {gpu.simds} SIMDs of a compute unit have {gpu.vgprs} "
+            f"each, which holds {gpu.simds * resident} such waves"
         )
-    if lds_bytes > LDS_BYTES[arch]:
-        return f"{lds_bytes} bytes of LDS; {arch} has {LDS_BYTES[arch]}"
+    if lds_bytes > gpu.lds_bytes:
+        return f"{lds_bytes} bytes of LDS; {arch} has {gpu.lds_bytes}"
     return ""

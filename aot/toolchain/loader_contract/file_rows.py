@@ -9,8 +9,6 @@ from aot.toolchain.dynamic_symbols import gnu_hash_table, sysv_hash_table
 from aot.toolchain.loader_contract.requirement import Requirement, unless
 from aot.toolchain.loader_contract.subject import Subject
 
-# EF_AMDGPU_MACH of the targets.
-_MACHINES = {"gfx942": 0x4C, "gfx950": 0x4F}
 # Both features "any": the object runs whether XNACK and SRAM ECC are on or off, so it loads on every device.
 _ANY_FEATURES = 0x500
 # ELFABIVERSION_AMDGPU_HSA_V5.
@@ -219,7 +217,7 @@ FILE_ROWS = (
         "the machine that the kernel was built for",
         "ROCr, clr",
         lambda s: unless(
-            s.header.flags & 0xFF == _MACHINES[s.expected.arch], f"flags {s.header.flags:#x} for {s.expected.arch}"
+            s.header.flags & 0xFF == s.expected.target.elf_machine, f"flags {s.header.flags:#x} for {s.expected.arch}"
         ),
     ),
     Requirement(

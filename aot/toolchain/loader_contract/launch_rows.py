@@ -15,8 +15,6 @@ _METADATA_VERSION = [1, 2]
 _KERNARG_ALIGN = 16
 # Addressable scalar registers, and VCC, FLAT_SCRATCH and XNACK_MASK, which LLVM counts with them.
 _MAX_SGPRS = 102 + 6
-# A workgroup's waves are spread over the SIMDs of its compute unit, each with a register file of its own.
-_SIMDS = 4
 _METADATA_NOTE = b"\x07\0\0\0"
 
 
@@ -122,7 +120,8 @@ def _threads(subject: Subject) -> str:
 
 def _registers(subject: Subject) -> str:
     descriptor, target = subject.descriptor, subject.expected.target
-    waves = -(-subject.expected.block_size // (target.wave_size * _SIMDS))
+    # A workgroup's waves are spread over the SIMDs of its compute unit, each with a register file of its own.
+    waves = -(-subject.expected.block_size // (target.wave_size * target.simds))
     return unless(
         descriptor.vgprs * waves <= target.vgprs,
         f"{waves} waves of {descriptor.vgprs} VGPRs on a SIMD that has {target.vgprs}",

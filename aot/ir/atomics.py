@@ -20,8 +20,8 @@ def add_pair(b: Builder, pair: Value, pointer: Value) -> None:
     b.effect(pair.type, f'atomicrmw fadd {pointer}, {pair} syncscope("agent") monotonic, align 4, {hints}')
 
 
-def add_f32(b: Builder, value: Value, resource: Value, voffset: Value, soffset: Value) -> None:
-    """Add at byte voffset + soffset of a buffer; nothing happens where that is out of bounds."""
+def add_f32(b: Builder, value: Value, resource: Value, offset: Value) -> None:
+    """Add at a byte of a buffer, given per lane; nothing happens where that is out of bounds."""
     name = "llvm.amdgcn.raw.ptr.buffer.atomic.fadd.f32"
     b.declare(name, F32, f"{F32}, ptr addrspace(8), i32, i32, i32 immarg")
-    b.effect(F32, f"call {F32} @{name}({value}, {resource}, {voffset}, {soffset}, i32 0)")
+    b.effect(F32, f"call {F32} @{name}({value}, {resource}, {offset}, i32 0, i32 0)")

@@ -62,12 +62,16 @@ def buffer_load(b: Builder, type_: Type, resource: Value, voffset: Value, soffse
     return b.bitcast(b.effect(moved, f"call {moved} @{name}({resource}, {voffset}, {soffset}, i32 0)"), type_)
 
 
-def buffer_store(b: Builder, value: Value, resource: Value, voffset: Value, soffset: Value) -> None:
-    """Store at byte voffset + soffset."""
+def buffer_store(b: Builder, value: Value, resource: Value, offset: Value) -> None:
+    """Store at a byte of a buffer, given per lane.
+
+    There is no scalar offset: readings of the range check differ on whether it counts, and behind a store of more than
+    64 bits that has one LLVM (22) misses the wait state that gfx942 and gfx950 need before its data is overwritten.
+    """
     moved, suffix = _memory_type(value.type)
     name = f"{_PREFIX}raw.ptr.buffer.store.{suffix}"
     b.declare(name, VOID, f"{moved}, ptr addrspace(8), i32, i32, i32 immarg")
-    b.line(f"call void @{name}({b.bitcast(value, moved)}, {resource}, {voffset}, {soffset}, i32 0)")
+    b.line(f"call void @{name}({b.bitcast(value, moved)}, {resource}, {offset}, i32 0, i32 0)")
 
 
 def buffer_load_to_lds(

@@ -15,7 +15,7 @@ from aot.ir.builder import Builder
 from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_store
 from aot.ir.lds import Segment
 from aot.ir.types import I16, I32, vector
-from aot.ir.values import Value, constant
+from aot.ir.values import Value
 from aot.kernels.dgrad_record import SubGemmRecord
 from aot.kernels.fragments import ELEM_BYTES, RUN, result_row
 from aot.kernels.results import Results, Shuffle
@@ -63,13 +63,13 @@ class LatticeOutput:
     def col_bytes(self, b: Builder, col: Value) -> Value:
         """Byte offset of a column of the tile."""
         n = b.add(self.first_col, col)
-        # A scalar offset would be added to the sum of both marks, and might wrap it.
+        # Part of the column: added to the sum of both marks it might wrap it.
         offset = b.add(b.mul(n, ELEM_BYTES), self.group_bytes)
         return b.select(b.icmp("slt", n, self.args["p_cpg"]), offset, NO_COLUMN)
 
     def store(self, b: Builder, value: Value, row_bytes: Value, col_bytes: Value) -> None:
         """Store at a row and a column."""
-        buffer_store(b, value, self.resource, b.add(row_bytes, col_bytes), constant(0))
+        buffer_store(b, value, self.resource, b.add(row_bytes, col_bytes))
 
     def write_table(self, b: Builder, table: Segment, thread: Value, tile: Tile) -> None:
         """Put the offsets of all rows of the tile into LDS; a barrier must follow."""

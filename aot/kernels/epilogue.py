@@ -1,8 +1,9 @@
 """Writes the accumulators of a workgroup to the output.
 
-The output is dense, so the row of GEMM row m starts at m * K without any decode. Rows travel in the scalar offset: from
-m = M on, the sum lies behind the tensor and the store is dropped by hardware, as are columns from kpg on, whose lane
-offset is out of bounds. No store needs a branch.
+The output is dense, so the row of GEMM row m starts at m * K without any decode. A whole address is a lane offset and
+nothing else: from m = M on it lies behind the tensor, and so does that of a column from kpg on, whatever row is added
+to it. Such stores are dropped by hardware, whether or not a scalar offset would count in its range check, and none
+needs a branch.
 """
 
 from __future__ import annotations
@@ -29,31 +30,41 @@ class Output:
     group_bytes: Value
     args: Mapping[str, Value]
 
-    def column_bytes(self, b: Builder, row: Value, col: Value) -> Value:
-        """Lane part of an address: row and column in the tile; out of bounds from kpg on."""
+    def column_bytes(self, b: Builder, row: Value, wave_row: Value, col: Value) -> Value:
+        """Lane offset of a column in a lane's first row, which is row `wave_row + row` of the tile.
+
+        From kpg on it lies behind every tensor, also with `row_bytes` added: the rows of a tile span less than 2^31
+        bytes (`grids.addressing`).
+        """
         n = b.add(self.first_col, col)
         inside = b.icmp("slt", n, self.args["p_kpg"])
-        offset = b.mul(b.add(b.mul(row, self.args["p_K"]), n), ELEM_BYTES)
-        return b.select(inside, offset, OUT_OF_BOUNDS)
-
-    def row_bytes(self, b: Builder, wave_row: Value, fixed: int) -> Value:
-        """Scalar part of an address: rows of the tile that are equal in all lanes."""
         row_size = b.mul(self.args["p_K"], ELEM_BYTES)
+        # Scalars first: what is equal in all lanes is one addition to a lane.
         start = b.add(b.mul(b.add(self.first_row, wave_row), row_size), self.group_bytes)
-        return b.add(start, b.mul(row_size, fixed))
+        offset = b.mul(b.add(b.mul(row, self.args["p_K"]), n), ELEM_BYTES)
+        return b.select(inside, b.add(offset, start), OUT_OF_BOUNDS)
+
+    def row_bytes(self, b: Builder, fixed: int) -> Value:
+        """Distance of a row from the first one of a lane."""
+        return b.mul(b.mul(self.args["p_K"], ELEM_BYTES), fixed)
+
+    def store(self, b: Builder, value: Value, column_bytes: Value, fixed: int) -> None:
+        """Store at a column, `fixed` rows behind the first one of the lane."""
+        buffer_store(b, value, self.resource, b.add(column_bytes, self.row_bytes(b, fixed)))
 
 
 def store_direct(b: Builder, results: Results, output: Output) -> None:
     """One 16-bit store per accumulator; neighbouring lanes write neighbouring columns."""
-    lane_row = b.mul(results.place.lane.inner, RUN)
-    columns = [output.column_bytes(b, lane_row, col) for col in results.columns(b)]
+    place = results.place
+    lane_row = b.mul(place.lane.inner, RUN)
+    columns = [output.column_bytes(b, lane_row, place.wave_m, col) for col in results.columns(b)]
     for fragment_row, fragment_col, accumulator in results.fragments():
+        column = columns[fragment_col // results.tile.atom.edge]
         for slot in range(0, accumulator.type.lanes, 2):
             pair = results.rounded_pair(b, accumulator, slot)
             for part in (0, 1):
                 word = b.bitcast(b.extract(pair, part), I16)
-                row = output.row_bytes(b, results.place.wave_m, fragment_row + result_row(slot + part))
-                buffer_store(b, word, output.resource, columns[fragment_col // results.tile.atom.edge], row)
+                output.store(b, word, column, fragment_row + result_row(slot + part))
 
 
 def store_shuffled(b: Builder, results: Results, shuffle: Shuffle, output: Output) -> None:
@@ -61,7 +72,5 @@ def store_shuffled(b: Builder, results: Results, shuffle: Shuffle, output: Outpu
     shuffle.write(b, results)
     lds_barrier(b)
     for chunk in shuffle.chunks(b, results):
-        row_start_bytes = output.row_bytes(b, constant(0), chunk.fixed_row)
-        buffer_store(
-            b, chunk.words, output.resource, output.column_bytes(b, chunk.lane_row, chunk.col), row_start_bytes
-        )
+        column = output.column_bytes(b, chunk.lane_row, constant(0), chunk.col)
+        output.store(b, chunk.words, column, chunk.fixed_row)

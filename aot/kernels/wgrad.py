@@ -208,13 +208,12 @@ class WgradKernel(GemmKernel):
         size = b.mul(group_bytes, merge)
         start = b.mul(b.zext(place.group, I64), b.zext(size, I64))
         resource = buffer_resource(b, self.flavor, b.offset_pointer(args["D"], start), size)
-        zero = b.const(0)
 
         def add(result: Value, offset: Value) -> None:
-            add_f32(b, result, resource, offset, zero)
+            add_f32(b, result, resource, offset)
 
         def store(result: Value, offset: Value) -> None:
-            buffer_store(b, b.bitcast(b.fptrunc(result, self.tile.out), I16), resource, offset, zero)
+            buffer_store(b, b.bitcast(b.fptrunc(result, self.tile.out), I16), resource, offset)
 
         def offset_f32(channel: Value, tap: Value) -> Value:
             row = b.add(b.mul(channel, replicas), self._replica(part))

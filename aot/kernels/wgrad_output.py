@@ -35,18 +35,19 @@ class Slab:
 def add_to_slab(b: Builder, results: Results, slab: Slab) -> None:
     """One atomic per accumulator; neighbouring lanes add to neighbouring columns."""
     place, row_bytes = results.place, b.mul(slab.args["p_wg_N"], WORD_BYTES)
-    lane_row_bytes = b.mul(b.mul(place.lane.inner, RUN), row_bytes)
+    start = b.mul(b.add(place.first_m, place.wave_m), row_bytes)
+    lane_row_bytes = b.add(b.mul(b.mul(place.lane.inner, RUN), row_bytes), start)
     columns = []
     for col in results.columns(b):
         n = b.add(place.first_n, col)
         offset = b.add(lane_row_bytes, b.mul(n, WORD_BYTES))
         columns.append(b.select(b.icmp("slt", n, slab.args["p_wg_N"]), offset, OUT_OF_BOUNDS))
-    start = b.mul(b.add(place.first_m, place.wave_m), row_bytes)
     for fragment_row, fragment_col, accumulator in results.fragments():
+        column = columns[fragment_col // results.tile.atom.edge]
         for slot in range(accumulator.type.lanes):
-            row = b.add(start, b.mul(row_bytes, fragment_row + result_row(slot)))
-            column = columns[fragment_col // results.tile.atom.edge]
-            add_f32(b, b.extract(accumulator, slot), slab.resource, column, row)
+            # Marked columns stay behind the slab: the rows of a tile span less than 2^31 bytes (`grids.addressing`).
+            place_bytes = b.add(column, b.mul(row_bytes, fragment_row + result_row(slot)))
+            add_f32(b, b.extract(accumulator, slot), slab.resource, place_bytes)
 
 
 def store_diagonal(

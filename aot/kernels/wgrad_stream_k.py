@@ -133,4 +133,4 @@ class _StreamK(WgradKernel):
 
 def _put(b: Builder, value: Value, resource: Value, lane: Value, fixed: int) -> None:
     assert value.type in (F32, vector(RUN, F32))
-    buffer_store(b, value, resource, b.add(lane, fixed, "nuw"), b.const(0))
+    buffer_store(b, value, resource, b.add(lane, fixed, "nuw"))

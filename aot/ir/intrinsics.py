@@ -40,7 +40,10 @@ def readfirstlane(b: Builder, value: Value) -> Value:
 
 
 def buffer_resource(b: Builder, flavor: Flavor, base: Value, num_bytes: Value) -> Value:
-    """A raw buffer: loads past `num_bytes` give zero, stores past it are dropped. base: global pointer, bytes: i32."""
+    """A raw buffer: loads past `num_bytes` give zero, stores past it are dropped. base: global pointer, bytes: i32.
+
+    What is past it is said by the lane offset, whether or not scalar ones count too.
+    """
     name = f"{_PREFIX}make.buffer.rsrc.{flavor.rsrc_suffix}"
     b.declare(name, BUFFER, f"{GLOBAL_PTR}, i16, {flavor.num_records}, i32")
     size = b.zext(num_bytes, flavor.num_records)
@@ -55,7 +58,10 @@ def _memory_type(type_: Type) -> tuple[Type, str]:
 
 
 def buffer_load(b: Builder, type_: Type, resource: Value, voffset: Value, soffset: Value) -> Value:
-    """Load at byte voffset + soffset; the sum is what is compared with the size of the buffer."""
+    """Load at byte voffset + soffset.
+
+    Readings of the range check differ on whether soffset counts: where voffset is in range, both together have to be.
+    """
     moved, suffix = _memory_type(type_)
     name = f"{_PREFIX}raw.ptr.buffer.load.{suffix}"
     b.declare(name, moved, "ptr addrspace(8), i32, i32, i32 immarg")
@@ -79,7 +85,7 @@ def buffer_load_to_lds(
 ) -> None:
     """Each lane moves `num_bytes` from its voffset + soffset to lds + lane * num_bytes; lds is uniform over the wave.
 
-    Lanes out of bounds write zeros.
+    Lanes out of bounds write zeros; as in `buffer_load`, soffset must not take others out of the buffer.
     """
     name = f"{_PREFIX}raw.ptr.buffer.load.lds"
     b.declare(name, VOID, "ptr addrspace(8), ptr addrspace(3), i32 immarg, i32, i32, i32 immarg, i32 immarg")

@@ -59,7 +59,11 @@ class GradientWalk:
 
 
 class UniformTaps:
-    """State: scalar offsets of A and B, k_out, xdot, 31 - tap. Entry of A: start, missing taps."""
+    """State: scalar offset of A, scalar part of B's offsets, k_out, xdot, 31 - tap. Entry of A: start, missing taps.
+
+    The lanes add the scalar part to the offsets of B: columns behind the last channel of the last filter are behind the
+    tensor too, and have to be so by every reading of the range check.
+    """
 
     words = 2
 
@@ -82,8 +86,8 @@ class UniformTaps:
         self.a_tap_step, self.b_tap_step = b.sub(a_tap, a_back), b.sub(b_tap, b_back)
         self.a_row_step = b.sub(b.sub(a_row, b.mul(a_tap, last_tap_w)), a_back)
         self.b_row_step = b.sub(b.sub(b_row, b.mul(b_tap, last_tap_w)), b_back)
-        self.end = b.sub(31, b.mul(record["y_dot_slice"], self.taps_w))
         self.b_offsets = [b.add(b.mul(row, args["b_k_bytes"]), walk.b_col_bytes) for row in walk.b_rows]
+        self.end = b.sub(31, b.mul(record["y_dot_slice"], self.taps_w))
 
     def entries(self, rows: Sequence[ImageRow]) -> list[Entry]:
         record = self.walk.record
@@ -123,11 +127,11 @@ class UniformTaps:
             start, missing = entry
             return b.or_(b.and_(b.shl(missing, shift), OUT_OF_BOUNDS), start)
 
-        return View(self.a_resource, a_scalar, a_offset), View(self.b_resource, b_scalar, self._b_offset)
+        def b_offset(entry: Entry) -> Value:
+            assert entry[0].const is not None
+            return b.add(self.b_offsets[entry[0].const], b_scalar)
 
-    def _b_offset(self, entry: Entry) -> Value:
-        assert entry[0].const is not None
-        return self.b_offsets[entry[0].const]
+        return View(self.a_resource, a_scalar, a_offset), View(self.b_resource, constant(0), b_offset)
 
     def advance(self, state: Sequence[Value]) -> list[Value]:
         b, walk = self.b, self.walk
@@ -140,12 +144,13 @@ class UniformTaps:
         b_step = b.select(next_row, self.b_row_step, self.b_tap_step)
         a_scalar = b.add(a_scalar, b.select(next_tap, a_step, constant(walk.tile_k * ELEM_BYTES)))
         b_scalar = b.add(b_scalar, b.select(next_tap, b_step, self.b_tile))
-        shift = b.sub(shift, b.zext(next_tap, I32))
-        # Behind the last tap every bit says missing; the scalars stay inside their buffers.
+        # A select stays scalar; a condition as a number may become a lane value, and the scalar offset of A with it.
+        shift = b.select(next_tap, b.sub(shift, 1), shift)
+        # Behind the last tap every bit says missing; the scalar stays inside its buffer.
         done = b.icmp("eq", shift, self.end)
         return [
             b.select(done, constant(0), a_scalar),
-            b.select(done, walk.b_start_bytes, b_scalar),
+            b_scalar,
             b.select(next_tap, constant(0), k_out),
             b.select(next_tap, b.select(next_row, constant(0), next_x), x),
             shift,
@@ -219,7 +224,7 @@ class CountedTaps:
         for number in self.walk.b_rows:
             y, x, k_out = self._digits(b.add(first, number))
             offset = b.add(b.add(b.mul(y, row), b.mul(x, tap)), b.mul(k_out, filter_))
-            state += [k_out, x, b.add(offset, self.walk.b_col_bytes)]
+            state += [k_out, x, b.add(offset, b.add(self.walk.b_col_bytes, self.walk.b_start_bytes))]
         return state
 
     def _digits(self, k: Value) -> tuple[Value, Value, Value]:
@@ -249,7 +254,7 @@ class CountedTaps:
             number = entry[0].const
             return b.select(b.icmp("slt", walk.b_rows[number], left), rows[3 * number + 2], OUT_OF_BOUNDS)
 
-        return View(self.a_resource, walk.a_group_bytes, a_offset), View(self.b_resource, walk.b_start_bytes, b_offset)
+        return View(self.a_resource, walk.a_group_bytes, a_offset), View(self.b_resource, constant(0), b_offset)
 
     def advance(self, state: Sequence[Value]) -> list[Value]:
         b, coefficient = self.b, self.walk.record["a_embed_h_coeff"]

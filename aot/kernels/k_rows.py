@@ -102,16 +102,20 @@ class KRowStaging:
         row_bytes = row_elems * ELEM_BYTES
         return cls(chunks, row_bytes, b.add(b.mul(outer, row_bytes, "nuw nsw"), b.mul(inner, ELEM_BYTES, "nuw nsw")))
 
-    def load(self, b: Builder, view: View, scalar: Value, passes: int) -> list[Value]:
-        """Issue the loads of this many passes, row by row within a pass."""
+    def load(self, b: Builder, view: View, first_bytes: Value, passes: int) -> list[Value]:
+        """Issue the loads of this many passes, row by row within a pass, from `first_bytes` along the rows on.
+
+        That is part of the lane offset: what lies behind the end of the tensor is so by every reading of the range
+        check.
+        """
         chunks = self.chunks
         return [
             buffer_load(
                 b,
                 chunk_type(chunks.vec),
                 view.resource,
-                b.add(view.offset((constant(row),)), number * chunks.pass_cols * ELEM_BYTES),
-                scalar,
+                b.add(b.add(view.offset((constant(row),)), first_bytes), number * chunks.pass_cols * ELEM_BYTES),
+                view.scalar,
             )
             for number in range(passes)
             for row in range(chunks.run)
@@ -151,7 +155,7 @@ class KRowLoader(HeldLoader):
 
     def load(self, b: Builder, view: View) -> list[Value]:
         """Issue all loads of the tile."""
-        return self.staging.load(b, view, view.scalar, self.staging.chunks.passes)
+        return self.staging.load(b, view, constant(0), self.staging.chunks.passes)
 
     def store(self, b: Builder, values: Sequence[Value], segment: Segment) -> None:
         """Write the loaded tile to LDS."""
@@ -169,13 +173,13 @@ class BatchedKRowLoader(MovingLoader):
         """Load and write all batches."""
         staging, batch = self.staging, self.batch
         rounds = constant(staging.chunks.passes // batch)
-        with Loop(b, [rounds, view.scalar, staging.lane_bytes], "batch") as loop:
-            left, scalar, place = loop.carried
-            staging.store(b, staging.load(b, view, scalar, batch), segment, place)
+        with Loop(b, [rounds, constant(0), staging.lane_bytes], "batch") as loop:
+            left, first_bytes, place = loop.carried
+            staging.store(b, staging.load(b, view, first_bytes, batch), segment, place)
             left = b.sub(left, 1)
-            scalar = b.add(scalar, batch * staging.chunks.pass_cols * ELEM_BYTES)
+            first_bytes = b.add(first_bytes, batch * staging.chunks.pass_cols * ELEM_BYTES)
             place = b.add(place, batch * staging.pass_bytes)
-            loop.repeat_if(b.icmp("ne", left, 0), [left, scalar, place], [])
+            loop.repeat_if(b.icmp("ne", left, 0), [left, first_bytes, place], [])
 
 
 def k_row_loader(staging: KRowStaging, batch: int | None) -> KRowLoader | BatchedKRowLoader:

@@ -9,8 +9,9 @@
 | async_dma | 2 | wait for the tile, barrier, start the next tile, multiply at raised priority |
 
 compv3 has the scheduler group the LDS reads and matrix instructions of a step; compv4 has it read a step ahead and runs
-at raised priority. Tiles fetched beyond the last one are out of bounds and never multiplied. Where registers cannot
-hold a tile (see `budget`), compv3 and compv4 load and store it before the matrix phase, as mem does.
+at raised priority. Tiles fetched beyond the last one are out of bounds, or the last one again, and never multiplied.
+Where registers cannot hold a tile (see `budget`), compv3 and compv4 load and store it before the matrix phase, as mem
+does.
 """
 
 from __future__ import annotations

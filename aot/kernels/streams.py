@@ -116,13 +116,15 @@ class UniformStream:
         b, args, tile_k = self.b, self.args, self.walk.tile_k
         a_scalar, b_scalar, channel, shift = state
         tile_bytes = tile_k * ELEM_BYTES
+        # The tile behind the last is the last again: no reading of the range check stops a scalar offset.
+        last = b.add(self.walk.b_start_bytes, b.mul(b.sub(args["p_K_gemm"], tile_k), ELEM_BYTES))
         following = b.add(channel, tile_k)
         next_tap = b.icmp("eq", following, args["p_cpg"])
         ends_row = b.icmp("ne", b.and_(b.lshr(args["u_row_ends"], shift), 1), 0)
         tap_step = b.select(ends_row, args["u_row_step_bytes"], args["u_tap_step_bytes"])
         return [
             b.add(a_scalar, b.select(next_tap, tap_step, tile_bytes)),
-            b.add(b_scalar, tile_bytes),
+            b.umin(b.add(b_scalar, tile_bytes), last),
             b.select(next_tap, 0, following),
             b.select(next_tap, b.sub(shift, 1), shift),
         ]

@@ -1,6 +1,8 @@
 """Where the chunks of the next K tile are in a backward-weights kernel, k = (n, ho, wo).
 
-A is dY, dense: the row of k starts at k * K, so a thread's lane offsets never change and a scalar walks. B is X: its
+A is dY, dense: the row of k starts at k * K, so a thread's lane offsets walk in even steps. They walk themselves, not a
+scalar offset beside them: rows behind the last pixel and columns behind the last channel have to be out of bounds by
+what every reading of the range check counts, since a number that is no zero would meet the zeros of X. B is X: its
 rows are output pixels, carried per row of a thread as mixed-radix counters (image row, image column, byte offset of
 what tap (0, 0) meets), its columns are n = (y, x, c), decoded once. A chunk of B is in the image or out of bounds by
 two comparisons; nothing is divided in the loop.
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 from aot.ir.builder import Builder
 from aot.ir.flavor import Flavor
 from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_resource
-from aot.ir.values import Value
+from aot.ir.values import Value, constant
 from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.magic import Divisor
 from aot.kernels.row_table import Entry
@@ -71,8 +73,8 @@ class PixelWalk:
 
 
 class PixelStream:
-    """State: scalar offset of A, k left, (image row, image column, offset) per row of B, offsets per chunk of B if
-    addresses are prefetched. An entry is a row number, for B with the chunk's number or its column."""
+    """State: k left, offsets of A, (image row, image column, offset) per row of B, offsets per chunk of B if addresses
+    are prefetched. An entry is a row number, for B with the chunk's number or its column."""
 
     def __init__(self, b: Builder, args: Args, walk: PixelWalk) -> None:
         self.b, self.walk = b, walk
@@ -81,10 +83,10 @@ class PixelStream:
         self.b_resource = buffer_resource(b, walk.flavor, args["B"], args["B_bytes"])
         pixel_bytes = b.mul(args["p_K"], ELEM_BYTES)
         self.a_step_bytes = b.mul(pixel_bytes, walk.tile_k)
-        self.a_offsets = [b.add(b.mul(row, pixel_bytes), b.mul(col, ELEM_BYTES)) for row, col in walk.a_places]
+        start = b.add(b.mul(walk.first_k, pixel_bytes), walk.a_start_bytes)
         self._start = [
-            b.add(b.mul(walk.first_k, pixel_bytes), walk.a_start_bytes),
             b.sub(args["p_wg_K"], walk.first_k),
+            *(b.add(b.add(b.mul(row, pixel_bytes), b.mul(col, ELEM_BYTES)), start) for row, col in walk.a_places),
             *(word for row in walk.b_rows for word in self._pixel(args, b.add(walk.first_k, row))),
         ]
 
@@ -105,7 +107,7 @@ class PixelStream:
     def views(self, state: Sequence[Value]) -> tuple[View, View]:
         """A takes (place,); B takes (row, chunk), or (row, y, x, offset) of a column that is stepped through."""
 
-        rows = len(self.walk.b_rows)
+        a_offsets, after = state[1 : self._b_start], self._b_start + 3 * len(self.walk.b_rows)
         pixels = [] if self.walk.prefetches_addresses else self._pixels(state)
 
         def offset(entry: Entry) -> Value:
@@ -114,20 +116,31 @@ class PixelStream:
                 return self._offset(pixels[row], Column(*entry[1:]))
             chunk = self._number(entry[1])
             if self.walk.prefetches_addresses:
-                return state[2 + 3 * rows + chunk * rows + row]
+                return state[after + chunk * len(self.walk.b_rows) + row]
             return self._offset(pixels[row], self.walk.columns[chunk])
 
         return (
-            View(self.a_resource, state[0], lambda entry: self.a_offsets[self._number(entry[0])]),
+            View(self.a_resource, constant(0), lambda entry: a_offsets[self._number(entry[0])]),
             View(self.b_resource, self.walk.b_group_bytes, offset),
         )
 
     def advance(self, state: Sequence[Value]) -> list[Value]:
         """State of the next tile."""
-        following = [self.b.add(state[0], self.a_step_bytes), self.b.sub(state[1], self.walk.tile_k)]
+        following = [self.b.sub(state[0], self.walk.tile_k)]
+        following += [self.b.add(offset, self.a_step_bytes) for offset in state[1 : self._b_start]]
         for row in range(len(self.walk.b_rows)):
-            following += self._next_pixel(*state[2 + 3 * row : 5 + 3 * row])
+            following += self._next_pixel(*self._row(state, row))
         return [*following, *self._prefetched(following)]
+
+    @property
+    def _b_start(self) -> int:
+        """Words of the state in front of the rows of B."""
+        return 1 + len(self.walk.a_places)
+
+    def _row(self, state: Sequence[Value], number: int) -> tuple[Value, Value, Value]:
+        """Image row, image column and offset of a row of B."""
+        hi, wi, start = state[self._b_start + 3 * number : self._b_start + 3 * number + 3]
+        return hi, wi, start
 
     def _next_pixel(self, hi: Value, wi: Value, start: Value) -> list[Value]:
         """tile_k pixels on. Images are not counted: behind the last one, k left says so."""
@@ -145,8 +158,8 @@ class PixelStream:
         """The pixels of this thread's rows; behind the last pixel they are nowhere."""
         b, pixels = self.b, []
         for number, row in enumerate(self.walk.b_rows):
-            hi, wi, start = state[2 + 3 * number : 5 + 3 * number]
-            pixels.append((b.select(b.icmp("slt", row, state[1]), hi, NOWHERE), wi, start))
+            hi, wi, start = self._row(state, number)
+            pixels.append((b.select(b.icmp("slt", row, state[0]), hi, NOWHERE), wi, start))
         return pixels
 
     def _prefetched(self, state: Sequence[Value]) -> list[Value]:

@@ -58,7 +58,7 @@ class _Words:
 class LlvmEngine:
     """Runs a launch; buffers are reused from workgroup to workgroup."""
 
-    def __init__(self, launch: Launch, records: Records, seed: int, budget: int) -> None:
+    def __init__(self, launch: Launch, records: Records, seed: int, budget: int, scalar_counts: bool) -> None:
         self.launch, self.records, self.seed = launch, records, seed
         self._cache = code_cache()
         number = launch.waves
@@ -81,12 +81,12 @@ class LlvmEngine:
         self._order = np.zeros(number, np.uint32)
         self._pointers = np.array([self._waves.ctypes.data + WAVE_BYTES * n for n in range(number)], np.uint64)
         self._context = aligned(layout.CONTEXT_BYTES)
-        self._fill_context(budget)
+        self._fill_context(budget, scalar_counts)
         self._template = self._make_template()
         self._ids = np.stack([launch.workitem_ids(n) for n in range(number)])
         self._function = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p)(self._cache.runtime("run_group"))
 
-    def _fill_context(self, budget: int) -> None:
+    def _fill_context(self, budget: int, scalar_counts: bool) -> None:
         words = np.zeros(layout.CONTEXT_BYTES // 8, np.uint64)
         for offset, array in (
             (layout.MEMORY_TABLE, self._memory),
@@ -105,6 +105,7 @@ class LlvmEngine:
         words[layout.LOG_CAPACITY // 8] = layout.FOLD_AT
         words[layout.BUDGET // 8] = min(budget, (1 << 62))
         words[layout.RANDOM // 8] = (self.seed * 0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D | 1) & 0xFFFFFFFFFFFFFFFF
+        words[layout.SCALAR_COUNTS // 8] = 0xFFFFFFFF if scalar_counts else 0
         words[layout.WAVE_COUNT // 8] = self.launch.waves
         words[layout.IMAGE_BASE // 8] = self.launch.image_base
         words[layout.LOGGED // 8] = self.launch.waves > 1 or self.records.direct

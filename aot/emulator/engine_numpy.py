@@ -36,8 +36,8 @@ class Result:
 class NumpyEngine:
     """Runs a launch workgroup by workgroup, wave by wave up to the next barrier."""
 
-    def __init__(self, launch: Launch, seed: int, budget: int) -> None:
-        self.launch, self.seed, self.budget = launch, seed, budget
+    def __init__(self, launch: Launch, seed: int, budget: int, scalar_counts: bool) -> None:
+        self.launch, self.seed, self.budget, self.scalar_counts = launch, seed, budget, scalar_counts
         self.times = np.zeros(len(launch.program.instructions), np.int64)
         self.ops = NumpyOps()
         self.stores = StoreLog()
@@ -64,6 +64,7 @@ class NumpyEngine:
             wave.flush_f16_f64 = (launch.mode >> 6 & 3) != 3
             wave.registers[0] = launch.workitem_ids(number)
             wave.image_base = launch.image_base
+            wave.scalar_counts = self.scalar_counts
             waves.append(wave)
         running = dict.fromkeys(range(launch.waves), launch.entry)
         while running:

@@ -23,6 +23,8 @@ KINDS = (
     "LDS access overtaken by a direct load",
     "conflicting stores",
     "lanes exchanged under a partial EXEC",
+    "buffer offset beyond 32 bits",
+    "misaligned direct-to-LDS load",
 )
 (
     NONE,
@@ -42,6 +44,8 @@ KINDS = (
     LDS_OVERTAKEN,
     CONFLICTING_STORES,
     PARTIAL_EXEC,
+    OFFSET_WRAPS,
+    MISALIGNED_DIRECT,
 ) = range(len(KINDS))
 
 

@@ -76,7 +76,8 @@ SET_COARSE_V, SET_COARSE_S = 96, 104
     IMAGE_BASE,
     BYTE_ACCESS,
     FOLDED,
-) = range(0, 184, 8)
+    SCALAR_COUNTS,
+) = range(0, 192, 8)
 # Whether LDS accesses are logged: by several waves, or beside direct-to-LDS loads. Where tokens of stores lie, by
 # window; the next token, the first ones of this launch and of this workgroup, and that of bytes that several waves of
 # the workgroup stored alike.
@@ -112,6 +113,11 @@ COLUMN_BYTES: Final = 4 * LOG_RECORDS + 64
 # A direct-to-LDS load in flight: u64 mask, u32 size, u32 LDS base; from 64 on 64 pieces of 16 bytes.
 DIRECT_BYTES: Final = 64 + 1024
 DIRECT_MASK, DIRECT_SIZE, DIRECT_BASE, DIRECT_DATA = 0, 8, 12, 64
+
+# Word 3 of a buffer descriptor (CDNA3 ISA, table of the buffer resource): a data format has to be there, as 0 makes it
+# no buffer at all; which one, and what components are selected (bits 0 to 14), is nothing to accesses without a format.
+# The bits above add thread numbers, swizzles or pages, or say that it describes something else.
+DATA_FORMAT, UNKNOWN_WORD3 = 0x00078000, 0xFFF80000
 
 # Ways a wave stops.
 AT_BARRIER, ENDED, FAULTED, OVER_BUDGET = 1, 2, 3, 4

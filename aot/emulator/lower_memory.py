@@ -44,8 +44,8 @@ def _lds(m: Machine, form: Form, spec: MemorySpec) -> None:
 
 
 def _buffer(m: Machine, form: Form, spec: MemorySpec) -> None:
-    """Raw buffers: the offset that is range checked is VGPR offset + instruction offset, without wrapping; the scalar
-    offset moves the address and lowers the limit."""
+    """Raw buffers: the offset that is range checked is VGPR offset + instruction offset, which must not pass 32 bits;
+    the scalar offset moves the address and, as a run is told, lowers the limit."""
     mask = m.exec_mask()
     to_lds = form.get("lds")
     data = 0 if to_lds else 1

@@ -55,6 +55,7 @@ class NumpyMachine(Machine):
         self.ops: NumpyOps = ops
         self.memory, self.group, self.wave, self.stores = memory, group, wave, stores
         self.flush_f32 = self.flush_f16_f64 = False
+        self.scalar_counts = True
         self.cells = np.zeros(192, np.uint32)
         self.registers = np.full((vectors, LANES), 0x7FA57FA5, np.uint32)
         self.constants = np.zeros(2, np.uint32)
@@ -234,11 +235,16 @@ class NumpyMachine(Machine):
     ) -> None:
         words = [int(self.scalar(resource, i).ref[0]) for i in range(4)]
         base, moved = words[0] | (words[1] & 0xFFFF) << 32, int(soffset.ref[0])
-        if words[1] >> 16:
-            raise FaultSignal(faults.BAD_RESOURCE, detail="buffer with a stride or swizzle")
-        limit = words[2] - moved
+        if words[1] >> 16 or words[3] & layout.UNKNOWN_WORD3 or not words[3] & layout.DATA_FORMAT:
+            raise FaultSignal(faults.BAD_RESOURCE)
+        limit = words[2] - (moved if self.scalar_counts else 0)
         lanes = np.flatnonzero(self.ops.splat(mask).ref)
         offsets = [int(o) for o in self.ops.splat(offset).ref]
+        if slot < 0:
+            self._check_direct(spec, int(self.cells[layout.M0]) + int(self.instruction.decoded.numbers[0]))
+        for lane in lanes:
+            if offsets[lane] >> 32:
+                raise FaultSignal(faults.OFFSET_WRAPS, lane=int(lane), address=offsets[lane])
         if slot < 0:
             self._buffer_to_lds(spec, base + moved, limit, offsets, mask)
             return
@@ -275,6 +281,7 @@ class NumpyMachine(Machine):
             for start in range(0, spec.bytes, piece):
                 at = offsets[lane] + start
                 if at + piece <= limit:
+                    self._check_source(spec, base + offsets[lane], int(lane))
                     data[start : start + piece] = self._global(base + at, piece, int(lane))
             rows.append((int(lane), data))
         self._launch_direct(spec, lds_base, rows)
@@ -282,8 +289,22 @@ class NumpyMachine(Machine):
     def load_to_lds(self, spec: MemorySpec, address: Value, mask: Value, lds_base: Value) -> None:
         addresses = self.ops.splat(address).ref
         lanes = [int(lane) for lane in np.flatnonzero(self.ops.splat(mask).ref)]
+        self._check_direct(spec, int(lds_base.ref[0]))
+        for lane in lanes:
+            self._check_source(spec, int(addresses[lane]), lane)
         rows = [(lane, self._global(int(addresses[lane]), spec.bytes, lane).copy()) for lane in lanes]
         self._launch_direct(spec, int(lds_base.ref[0]), rows)
+
+    def _check_direct(self, spec: MemorySpec, base: int) -> None:
+        """Dwords land in dwords, pieces of 16 bytes in places that are aligned alike."""
+        if base % (16 if spec.bytes == 16 else 4) or int(self.cells[layout.M0]) % 4:
+            raise FaultSignal(faults.MISALIGNED_DIRECT, address=base)
+
+    @staticmethod
+    def _check_source(spec: MemorySpec, address: int, lane: int) -> None:
+        """Direct loads fetch whole dwords, or aligned parts of one."""
+        if address % min(4, spec.bytes):
+            raise FaultSignal(faults.MISALIGNED_DIRECT, lane=lane, address=address)
 
     def _launch_direct(self, spec: MemorySpec, base: int, rows: list[tuple[int, Bytes]]) -> None:
         """Bytes that land in LDS when the wave has waited for them; until then the place is poisoned."""

@@ -31,13 +31,15 @@ def run(
     budget: int = 1 << 40,
     engine: str = "llvm",
     target: str | None = None,
+    scalar_counts: bool = True,
 ) -> Report:
     """Run a kernel over a grid (in workgroups) on mapped buffers, which it changes in place.
 
     `kernarg` holds the explicit arguments; hidden ones are filled in. `budget` bounds the wave-instructions of the
-    whole run. Faults of the program are in the report, which ends at the first one. Raises `CodeObjectError` (foreign
-    or damaged bytes), `LaunchError` (parameters that do not fit), `UnknownInstructionError`, `UnmodelledStateError`,
-    `BudgetError`.
+    whole run. `scalar_counts` says whether the range check of raw buffers counts the scalar offset, as hardware was
+    seen to do, or leaves it out, as the ISA manual of CDNA4 has it. Faults of the program are in the report, which ends
+    at the first one. Raises `CodeObjectError` (foreign or damaged bytes), `LaunchError` (parameters that do not fit),
+    `UnknownInstructionError`, `UnmodelledStateError`, `BudgetError`.
     """
     if engine not in ENGINES:
         raise UnknownValueError("emulator engine", engine, ENGINES)
@@ -48,11 +50,11 @@ def run(
     prepared = time.perf_counter()
     handler_seconds = 0.0
     if engine == "numpy":
-        result: Result = NumpyEngine(launch, seed, budget).run()
+        result: Result = NumpyEngine(launch, seed, budget, scalar_counts).run()
     else:
         records = _records(launch)
         handler_seconds = time.perf_counter() - prepared
-        result = LlvmEngine(launch, records, seed, budget).run()
+        result = LlvmEngine(launch, records, seed, budget, scalar_counts).run()
     done = time.perf_counter()
     return Report(
         kernel=symbol,

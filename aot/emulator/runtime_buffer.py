@@ -1,7 +1,9 @@
 """The runtime of generated code: raw buffers and direct-to-LDS loads.
 
-A raw buffer is range checked per dword (or per sub-dword access): in range if offset + bytes <= records - scalar
-offset, where offset is VGPR offset + instruction offset without wrapping. The scalar offset moves the address only.
+A raw buffer is range checked per dword (or per sub-dword access). The offset is VGPR offset + instruction offset; where
+the sum passes 32 bits a program is at fault, since hardware wraps it in front of the check. Of the scalar offset, which
+moves the address, there are two readings: an access is in range if offset + bytes <= records - scalar offset, or if
+offset + bytes <= records. A run is told which one holds.
 """
 
 from __future__ import annotations
@@ -24,12 +26,28 @@ def _stride(width: int) -> int:
 
 def _resource(f: Function, wave: Value, record: Value, resource: Value, soffset: Value) -> tuple[Value, Value]:
     """(device address with the scalar offset, limit on offsets) of a raw buffer."""
-    words = [f.load("u32", f.at(resource, 4 * i)) for i in range(3)]
-    with f.when((words[1] >> 16).ne(0), unlikely=True):
+    words = [f.load("u32", f.at(resource, 4 * i)) for i in range(4)]
+    odd = (
+        (words[1] >> 16)
+        | (words[3] & layout.UNKNOWN_WORD3)
+        | select((words[3] & layout.DATA_FORMAT).eq(0), f.const(1, "u32"), 0)
+    )
+    with f.when(odd.ne(0), unlikely=True):
         stop(f, wave, record, faults.BAD_RESOURCE)
     base = words[0].to("u64") | (words[1].to("u64") << 32)
-    limit = select(words[2] > soffset, words[2] - soffset, 0).to("u64")
+    counted = soffset & f.load("u32", f.at(context_of(f, wave), layout.SCALAR_COUNTS))
+    limit = select(words[2] > counted, words[2] - counted, 0).to("u64")
     return base + soffset.to("u64"), limit
+
+
+def _offsets(f: Function, wave: Value, record: Value, offsets: Value, mask: Value) -> Value:
+    """Offsets of all lanes; those of active ones must not pass 32 bits."""
+    vector = f.load("u64", offsets, LANES, 64)
+    wrapping = f.ballot((vector >> 32).ne(0)) & mask
+    with f.when(wrapping.ne(0), unlikely=True):
+        lane = wrapping.ctz().to("u32")
+        stop(f, wave, record, faults.OFFSET_WRAPS, lane, f.load("u64", f.at(offsets, lane, 8)))
+    return vector
 
 
 def write_buffer_pointers() -> Function:
@@ -41,7 +59,7 @@ def write_buffer_pointers() -> Function:
     wave, record, resource, soffset, offsets, mask, width, pointers, whole, partial = f.arguments
     base, limit = _resource(f, wave, record, resource, soffset)
     zeros = f.address_of(f.load("ptr", f.at(context_of(f, wave), layout.ZEROS)))
-    vector = f.load("u64", offsets, LANES, 64)
+    vector = _offsets(f, wave, record, offsets, mask)
     wide = width.to("u64")
     room = select(limit >= wide, limit - wide + 1, 0)
     inside = f.ballot(vector < room) & mask
@@ -124,11 +142,21 @@ def write_buffer_addresses() -> Function:
     f = helper("buffer_addresses", *_PARAMETERS, ("u32", "width"), ("ptr", "addresses"), ("ptr", "live"))
     wave, record, resource, soffset, offsets, mask, width, addresses, live = f.arguments
     base, limit = _resource(f, wave, record, resource, soffset)
-    vector = f.load("u64", offsets, LANES, 64)
+    vector = _offsets(f, wave, record, offsets, mask)
     f.store(f.ballot(vector + width.to("u64") <= limit) & mask, live)
     f.store(vector + base, addresses)
     f.ret(0)
     return f
+
+
+def _check_sources(f: Function, wave: Value, record: Value, sources: Value, mask: Value, width: Value) -> None:
+    """Direct loads fetch whole dwords, or aligned parts of one."""
+    crooked = f.ballot((sources & (select(width < 4, width, f.const(4, "u32")) - 1).to("u64")).ne(0)) & mask
+    with f.when(crooked.ne(0), unlikely=True):
+        lane = crooked.ctz().to("u32")
+        places = f.alloca(8 * LANES)
+        f.store(sources, places)
+        stop(f, wave, record, faults.MISALIGNED_DIRECT, lane, f.load("u64", f.at(places, lane, 8)))
 
 
 def write_direct(space: str) -> Function:
@@ -139,6 +167,11 @@ def write_direct(space: str) -> Function:
     wave, record = f.arguments[:2]
     mask, code, base = f.arguments[-3:]
     width = code & 0xFF
+    # Dwords land in dwords, pieces of 16 bytes in places that are aligned alike.
+    step = select(width.eq(16), f.const(16, "u32"), 4)
+    crooked = (base & (step - 1)) | (f.load("u32", f.at(wave, 4 * layout.M0)) & 3)
+    with f.when(crooked.ne(0), unlikely=True):
+        stop(f, wave, record, faults.MISALIGNED_DIRECT, -1, base.to("u64"))
     with f.when(f.load("u32", f.at(wave, layout.VM_COUNT)) >= layout.QUEUE_ENTRIES - 1, unlikely=True):
         call_or_stop(f, "wait", [wave, record, f.const(layout.QUEUE_ENTRIES - 2, "u32"), f.const(-1, "u32")])
     slot = (f.load("u32", f.at(wave, layout.VM_HEAD)) + f.load("u32", f.at(wave, layout.VM_COUNT))) & (
@@ -159,8 +192,12 @@ def write_direct(space: str) -> Function:
         call_or_stop(
             f, "buffer_pointers", [wave, record, resource, soffset, offsets, mask, width, pointers, whole, partial]
         )
+        base_address, limit = _resource(f, wave, record, resource, soffset)
+        sources = f.load("u64", offsets, LANES, 64) + base_address
+        _check_sources(f, wave, record, sources, f.load("u64", whole) | f.load("u64", partial), width)
     else:
         call_or_stop(f, "global_pointers", [wave, record, f.arguments[2], mask, width, pointers])
+        _check_sources(f, wave, record, f.load("u64", f.arguments[2], LANES, 64), mask, width)
     for known in (1, 2, 4, 12, 16):
         with f.when(width.eq(known)), f.bits_of(mask) as lane:
             source, row = f.load("ptr", f.at(pointers, lane, 8)), f.at(data, lane, 16)
@@ -175,7 +212,6 @@ def write_direct(space: str) -> Function:
                     f.store(f.load(type_, f.at(source, at), align=1), f.at(row, at), align=4)
     if space == "buffer":
         rest = f.load("u64", partial)
-        base_address, limit = _resource(f, wave, record, resource, soffset)
         outcome = f.alloca(8)
         with f.when(rest.ne(0), unlikely=True), f.bits_of(rest) as lane, f.count(width >> 2) as dword:
             offset = f.load("u64", f.at(offsets, lane, 8)) + (dword * 4).to("u64")

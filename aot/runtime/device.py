@@ -40,13 +40,15 @@ class Device(Protocol):
 class EmulatorDevice:
     """The instruction-set emulator: executes the code objects themselves and watches what they touch.
 
-    `seed` decides the order of waves and workgroups. Buffers are exactly as long as the plan says, so that an access
+    `seed` decides the order of waves and workgroups, `scalar_counts` whether scalar offsets are part of the range check
+    of buffers. Buffers are exactly as long as the plan says, so that an access
     behind an operand is seen.
     """
 
     seed: int = 0
     engine: str = "llvm"
     budget: int = INSTRUCTION_BUDGET
+    scalar_counts: bool = True
 
     def execute(self, plan: Plan, arrays: Arrays, code: CodeProvider) -> Execution:
         """Raises PlanError for arrays that do not fit, EmulatorError for code that cannot be vouched for."""
@@ -71,6 +73,7 @@ class EmulatorDevice:
                 budget=self.budget,
                 engine=self.engine,
                 target=plan.arch,
+                scalar_counts=self.scalar_counts,
             )
             instructions += report.total
             faults += map(str, report.faults)

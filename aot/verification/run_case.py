@@ -79,8 +79,9 @@ def _tolerance(problem: ConvProblem, kind: str, seed: int, partial_sums: int, ro
 def run_case(case: EdgeCase, plan: Plan, devices: tuple[Device, Device], code: CodeProvider, seed: int) -> CaseResult:
     """Execute a plan from a poisoned output and compare.
 
-    A case that repeats is run on the second device too, which schedules otherwise. Both results have to be right, and
-    if the plan says that equal runs give equal bits, they have to be equal.
+    A case that repeats is run on the second device too, which schedules otherwise, and reads the range check of buffers
+    otherwise. Both results have to be right, and if the plan says that equal runs give equal bits, they have to be
+    equal.
     """
     first, second, result = plan.buffers[:3]
     a, b, _ = operands(case.problem, case.inputs, seed)

@@ -94,6 +94,7 @@ def run_program(
     seed: int = 0,
     engine: str = "llvm",
     budget: int = 1_000_000,
+    scalar_counts: bool = True,
 ) -> Report:
     """Run over one buffer; `number` defaults to its bytes."""
     memory = Memory()
@@ -109,4 +110,5 @@ def run_program(
         seed=seed,
         engine=engine,
         budget=budget,
+        scalar_counts=scalar_counts,
     )

@@ -80,7 +80,6 @@ def verify_group(task: Task, cache: Cache, group: Group) -> Verdict:
         if hazards or task.static:
             return record
         launcher = Launcher(cache)
-        devices = (EmulatorDevice(task.seed, task.engine), EmulatorDevice(task.seed + 1, task.engine))
         for entry, case in kernel_cases(entries, task.cases, launcher):
             devices = _devices(task, entries[0], case)
             if entry.identity.algorithm == REDUCE:

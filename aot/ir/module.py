@@ -49,7 +49,7 @@ class KernelArguments(Mapping[str, Value]):
 
     def __getitem__(self, name: str) -> Value:
         b, type_, offset = self.b, _KINDS[self.kinds[name]], self.offsets[name]
-        segment = self._segment or kernel_arguments(b)
+        segment = kernel_arguments(b) if self._segment is None else self._segment
         place = b.pure(CONSTANT_PTR, f"getelementptr inbounds i8, {segment}, i32 {offset}")
         return b.pure(type_, f"load {type_}, {place}, align {type_.bytes}, !invariant.load {self._invariant}")
 

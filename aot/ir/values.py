@@ -19,6 +19,10 @@ class Value:
     def __str__(self) -> str:
         return f"{self.type} {self.text}"
 
+    def __bool__(self) -> bool:
+        # Neither a zero nor a missing value: what was meant is a comparison, in the kernel or with None.
+        raise TypeError(f"the value {self} of a kernel has no truth while the kernel is being built")
+
 
 @lru_cache(maxsize=4096)
 def constant(number: int, type_: Type = I32) -> Value:

@@ -27,7 +27,7 @@ class Place:
     @classmethod
     def of(cls, b: Builder, tile: Tile, wave_size: int, thread: Value | None = None) -> Place:
         """Waves are numbered along n first; group = z, m = y, n = x of the grid."""
-        thread = thread or workitem_id_x(b, tile.threads)
+        thread = workitem_id_x(b, tile.threads) if thread is None else thread
         wave = wave_of(b, tile, wave_size, thread)
         along_m, along_n = b.udiv_pow2(wave, tile.warp_n), b.urem_pow2(wave, tile.warp_n)
         return cls(

@@ -9,7 +9,7 @@ import pytest
 
 from aot.ir.builder import Builder
 from aot.ir.types import I32
-from aot.ir.values import Value, constant
+from aot.ir.values import Value, constant, poison
 from tests.aot.ir.host import on_host
 
 Operation = Callable[[Builder, Value, Value], Value]
@@ -99,3 +99,10 @@ def test_a_power_of_two_is_a_shift() -> None:
     assert [line.split(" = ")[1].split()[0] for line in b.block.lines[1:]] == ["shl", "lshr"]
     with pytest.raises(AssertionError):
         b.udiv_pow2(x, 12)
+
+
+def test_values_have_no_truth() -> None:
+    """A value asked for its truth, as in `value or default` or `if a.icmp(b)`, is a mistake and not true."""
+    for value in (constant(0), constant(1), poison(I32)):
+        with pytest.raises(TypeError, match="no truth"):
+            bool(value)

@@ -31,6 +31,14 @@ def workgroup_id(b: Builder, axis: str) -> Value:
     return b.pure(I32, f"call noundef i32 @{_PREFIX}workgroup.id.{axis}()")
 
 
+def lane_id(b: Builder) -> Value:
+    """Number of this lane in its wave of 64, of which all lanes in front of it are counted."""
+    for half in ("lo", "hi"):
+        b.declare(f"{_PREFIX}mbcnt.{half}", I32, "i32, i32")
+    low = b.pure(I32, f"call i32 @{_PREFIX}mbcnt.lo(i32 -1, i32 0)")
+    return b.pure(I32, f"call range(i32 0, 64) i32 @{_PREFIX}mbcnt.hi(i32 -1, {low})")
+
+
 def readfirstlane(b: Builder, value: Value) -> Value:
     """A value that the caller knows to be equal in all lanes, as a scalar."""
     if value.const is not None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aot.ir.builder import Builder
-from aot.ir.intrinsics import readfirstlane, workgroup_id, workitem_id_x
+from aot.ir.intrinsics import lane_id, readfirstlane, workgroup_id, workitem_id_x
 from aot.ir.values import Value
 from aot.kernels.fragments import Lane
 from aot.kernels.tile import Tile
@@ -65,6 +65,11 @@ class Place:
             first_n=first_n,
             group=group,
         )
+
+    def found_again(self, b: Builder, tile: Tile, wave_size: int) -> Place:
+        """The same place, from scalars and the number of the lane: nothing that a lane has to keep."""
+        lane = lane_id(b)
+        return replace(self, thread=b.add(b.mul(self.wave, wave_size), lane), lane=Lane.of(b, lane, tile.atom.edge))
 
 
 def wave_of(b: Builder, tile: Tile, wave_size: int, thread: Value) -> Value:

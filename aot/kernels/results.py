@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 from aot.ir.barriers import lds_barrier
 from aot.ir.builder import Builder
+from aot.ir.intrinsics import keep_in_agprs
 from aot.ir.lds import Segment
 from aot.ir.types import I32, vector
 from aot.ir.values import Value
+from aot.kernels.budget import ORDINARY, accumulator_registers
 from aot.kernels.chunks import ChunkMap
 from aot.kernels.fragments import ELEM_BYTES, RUN, result_row
 from aot.kernels.loaders import chunk_type
@@ -86,7 +88,10 @@ class Shuffle:
             lds_barrier(b)
         row_bits = turn.bits_of_row(b, place.lane.outer)
         row_start = b.mul(b.add(place.wave_m, place.lane.outer), row_bytes)
-        for fragment_row, fragment_col, accumulator in results.fragments():
+        crowded = accumulator_registers(results.tile) > ORDINARY // 2
+        for fragment_row, fragment_col, result in results.fragments():
+            # Else all are copied to ordinary registers up front, and as many of those are not to be had.
+            accumulator = keep_in_agprs(b, result) if crowded else result
             for slot in range(0, accumulator.type.lanes, RUN):
                 col = results.run_column(b, fragment_col, slot)
                 start = b.add(row_start, b.mul(turn.column(b, col, row_bits), ELEM_BYTES))

@@ -72,7 +72,9 @@ class WgradKernel(GemmKernel):
         phase = self._multiply(place)
         with self._priority():
             accumulators = self._reduced(place, first_tile, tiles, phase)
-        self._store(place, part, self._pinned(accumulators))
+        # Where registers are short, no lane value is kept through the loop for what stands behind it.
+        behind = place if self.budget.fits else place.found_again(self.b, self.tile, self.identity.wave_size)
+        self._store(behind, part, self._pinned(accumulators))
         return self._rendered(self._pointer_tags)
 
     @property
@@ -132,7 +134,7 @@ class WgradKernel(GemmKernel):
         walk = PixelWalk(
             flavor=self.flavor,
             tile_k=self.tile.k,
-            a_places=tuple((row, a_col) for row in self._rows(a_row, choices.gradients)),
+            a_places=tuple((row, a_col) for row in self._rows(a_row, choices.gradients)[: None if choices.fits else 1]),
             b_rows=self._rows(b_row, choices.pixels),
             a_start_bytes=b.mul(first_row, ELEM_BYTES),
             b_group_bytes=b.mul(b.mul(place.group, args["p_cpg"]), ELEM_BYTES),

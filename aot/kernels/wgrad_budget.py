@@ -24,7 +24,8 @@ MERGED_WIDTH = 8
 class WgradBudget:
     """Decisions of one kernel. A batch of None keeps all chunks of the operand in registers at once.
 
-    `hints` says that there is room for the fragments of all k steps, which scheduling hints may bring forward.
+    `hints` says that there is room for the fragments of all k steps, which scheduling hints may bring forward, `fits`
+    that there is room for everything in the loop and what stays in registers around it.
     """
 
     accumulates_in_agprs: bool
@@ -34,6 +35,7 @@ class WgradBudget:
     pixels: KRowChunks
     a_batch: int | None
     b_batch: int | None
+    fits: bool = True
 
 
 def load_chunks(identity: Identity) -> tuple[KRowChunks, KRowChunks]:
@@ -70,7 +72,8 @@ def plan(identity: Identity, tile: Tile) -> WgradBudget:
                 if needed <= room:
                     hints = needed + (tile.steps - 1) * budget.fragment_registers(tile) <= room
                     return WgradBudget(in_agprs, prefetches, hints, gradients, pixels, batches[0], batches[1])
-    return WgradBudget(accumulators > budget.ORDINARY // 2, False, False, gradients, pixels, batches[0], batches[1])
+    in_agprs = accumulators > budget.ORDINARY // 2
+    return WgradBudget(in_agprs, False, False, gradients, pixels, batches[0], batches[1], fits=False)
 
 
 def direct_chunks(identity: Identity) -> tuple[ChunkMap, ChunkMap]:

@@ -63,7 +63,7 @@ class PixelWalk:
 
     flavor: Flavor
     tile_k: int
-    a_places: tuple[tuple[Value, Value], ...]  # row and column of this thread's chunks of A that `views` tells apart
+    a_places: tuple[tuple[Value, Value], ...]  # row and column of this thread's chunks of A that are carried
     b_rows: tuple[Value, ...]  # numbers of this thread's rows in the tile of B
     a_start_bytes: Value  # of the first row of the product in a pixel of dY
     b_group_bytes: Value  # of the first channel of the group in a pixel of X
@@ -74,7 +74,8 @@ class PixelWalk:
 
 class PixelStream:
     """State: k left, offsets of A, (image row, image column, offset) per row of B, offsets per chunk of B if addresses
-    are prefetched. An entry is a row number, for B with the chunk's number or its column."""
+    are prefetched. An entry is a row number, for B with the chunk's number or its column. Rows of A behind the last
+    place that is carried follow it one by one."""
 
     def __init__(self, b: Builder, args: Args, walk: PixelWalk) -> None:
         self.b, self.walk = b, walk
@@ -82,7 +83,7 @@ class PixelStream:
         self.a_resource = buffer_resource(b, walk.flavor, args["A"], args["A_bytes"])
         self.b_resource = buffer_resource(b, walk.flavor, args["B"], args["B_bytes"])
         pixel_bytes = b.mul(args["p_K"], ELEM_BYTES)
-        self.a_step_bytes = b.mul(pixel_bytes, walk.tile_k)
+        self.pixel_bytes, self.a_step_bytes = pixel_bytes, b.mul(pixel_bytes, walk.tile_k)
         start = b.add(b.mul(walk.first_k, pixel_bytes), walk.a_start_bytes)
         self._start = [
             b.sub(args["p_wg_K"], walk.first_k),
@@ -110,6 +111,11 @@ class PixelStream:
         a_offsets, after = state[1 : self._b_start], self._b_start + 3 * len(self.walk.b_rows)
         pixels = [] if self.walk.prefetches_addresses else self._pixels(state)
 
+        def a_offset(entry: Entry) -> Value:
+            number, last = self._number(entry[0]), len(a_offsets) - 1
+            behind = self.b.mul(self.pixel_bytes, max(0, number - last))
+            return self.b.add(a_offsets[min(number, last)], behind)
+
         def offset(entry: Entry) -> Value:
             row = self._number(entry[0])
             if len(entry) > 2:
@@ -120,7 +126,7 @@ class PixelStream:
             return self._offset(pixels[row], self.walk.columns[chunk])
 
         return (
-            View(self.a_resource, constant(0), lambda entry: a_offsets[self._number(entry[0])]),
+            View(self.a_resource, constant(0), a_offset),
             View(self.b_resource, self.walk.b_group_bytes, offset),
         )
 

@@ -17,6 +17,9 @@ THREADS_PER_SIMD_WAVE = 256
 A_ENTRY, B_ENTRY = 3, 1
 #: Lane addresses, counters of the general loop, temporaries.
 OVERHEAD = 40
+#: More where an operand is loaded element by element and a lane's share is all ordinary, so that nothing can be spilled
+#: to accumulation registers: LLVM was 2 short where the rest of this estimate left 4.
+NARROW_OVERHEAD = 5
 #: Chunks per batch where registers are short.
 LEAN_BATCH = 2
 
@@ -73,6 +76,7 @@ def plan(tile: Tile, a: ChunkMap, b: ChunkMap, *, staged: bool, hinted: bool = F
     """
     share, accumulators, fragments = share_of(tile.threads), accumulator_registers(tile), fragment_registers(tile)
     staging = staging_registers(a, b) * staged
+    overhead = OVERHEAD + NARROW_OVERHEAD * (staged and 1 in (a.vec, b.vec) and share <= ORDINARY)
     a_batch, b_batch = (batch_limit(tile.threads) // 2 if is_batched(chunks) else None for chunks in (a, b))
 
     def fits(choice: Budget) -> bool:
@@ -80,7 +84,7 @@ def plan(tile: Tile, a: ChunkMap, b: ChunkMap, *, staged: bool, hinted: bool = F
         in_flight = fragments * (tile.steps if choice.hints else 1) + staging * choice.prefetches
         in_agprs = choice.accumulates_in_agprs
         room = min(ORDINARY, share - accumulators) if in_agprs else min(ORDINARY, share) - accumulators
-        return OVERHEAD + entries + in_flight <= room
+        return overhead + entries + in_flight <= room
 
     choices = [
         Budget(in_agprs, prefetches, a_batch, b_batch, hints)

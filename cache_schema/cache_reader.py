@@ -22,7 +22,7 @@ import numpy.typing as npt
 from cache_schema.arguments import ArgumentList
 from cache_schema.blobs import BlockCache, decompress_block
 from cache_schema.cache_columns import ColumnGroup
-from cache_schema.cache_format import FRONT_BYTES, Header, read_front, read_header
+from cache_schema.cache_format import FRONT_BYTES, SEAL_BYTES, Header, read_front, read_header
 from cache_schema.cache_ledger import read_ledger
 from cache_schema.cache_pages import CheckedIndex
 from cache_schema.digest import DIGEST_BYTES, identity_digest, table_digests
@@ -128,6 +128,11 @@ class Cache:
 
     def __len__(self) -> int:
         return self.entries.rows
+
+    @property
+    def seal(self) -> str:
+        """The SHA-256 in the last bytes of the open file, in hex: it names the contents without reading them."""
+        return bytes(self._file[-SEAL_BYTES:]).hex()
 
     # Identities
 

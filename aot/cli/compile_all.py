@@ -14,10 +14,10 @@ from aot.cli.grid_options import GridRequest, grid_options
 from aot.cli.progress import progress_for
 from aot.cli.tables import bytes_text
 from aot.farm.build import DEFAULT_TIME_LIMIT_SECONDS, BuildRequest, build
-from aot.farm.interrupt import StopFlag
 from aot.farm.selection import GridScope
 from aot.farm.summary import CacheSummary
 from aot.toolchain import find_toolchain
+from aot.workers.interrupt import StopFlag
 
 _COUNTS = ("identities", "built", "duplicates", "reused", "rejected", "failed", "timed_out")
 _FAILURES_SHOWN = 10

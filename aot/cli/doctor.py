@@ -9,10 +9,10 @@ import click
 
 from aot.cli import errors
 from aot.cli.tables import bytes_text, pairs
-from aot.farm.admission import admit
-from aot.farm.cgroup import allowance
 from aot.toolchain import Toolchain
 from aot.toolchain.doctor import Candidate, Diagnosis, doctor
+from aot.workers.admission import admit
+from aot.workers.cgroup import allowance
 
 
 @click.command("doctor")

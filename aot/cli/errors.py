@@ -13,20 +13,26 @@ An error is one line on stderr: `rocke-aot: error: <what, where, what to do>`. W
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable
 
 import click
 
-from aot.farm.interrupt import BuildInterruptedError
+from aot.workers.child import lacks_memory
+from aot.workers.interrupt import BuildInterruptedError, Stopped
 from cache_schema.errors import RequestError, RockeAotError
 
 OK = 0
 NOT_DELIVERED = 1
 BAD_REQUEST = 2
 _SIGNALLED = 128
+_NO_MEMORY = "out of memory; give it more, or ask for less with --jobs and --limit"
+# What only a write to an open file can meet.
+_OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 def guarded(run: Callable[[], object], as_json: bool = False) -> int:
@@ -48,6 +54,8 @@ def guarded(run: Callable[[], object], as_json: bool = False) -> int:
         return fail(_SIGNALLED + error.signal_number, str(error))
     except RockeAotError as error:
         return fail(BAD_REQUEST if isinstance(error, RequestError) else NOT_DELIVERED, str(error))
+    except Stopped as stop:
+        return fail(_SIGNALLED + stop.signal_number, str(stop))
     except (KeyboardInterrupt, click.Abort):
         return fail(_SIGNALLED + signal.SIGINT, "stopped")
     except BrokenPipeError:
@@ -55,11 +63,24 @@ def guarded(run: Callable[[], object], as_json: bool = False) -> int:
         sys.stdout = None
         return _SIGNALLED + signal.SIGPIPE
     except MemoryError:
-        return fail(NOT_DELIVERED, "out of memory; give it more, or ask for less with --jobs and --limit")
+        return fail(NOT_DELIVERED, _NO_MEMORY)
+    except ImportError as error:
+        if lacks_memory(str(error)):
+            return fail(NOT_DELIVERED, _NO_MEMORY)
+        if os.strerror(errno.EMFILE) in str(error):
+            return fail(NOT_DELIVERED, _told(OSError(errno.EMFILE, os.strerror(errno.EMFILE))))
+        raise
     except OSError as error:
-        # Files that a command names have errors of their own; what is left is this machine, and above all our output.
-        sys.stdout = None
-        return _fail(NOT_DELIVERED, f"{error.filename or 'cannot write the output'}: {error.strerror or error}")
+        # Files that a command names have errors of their own; what is left is our output, and the machine.
+        if error.filename is None and error.errno in _OF_WRITING:
+            sys.stdout = None
+            return _fail(NOT_DELIVERED, f"cannot write the output: {error.strerror or error}")
+        return fail(NOT_DELIVERED, _told(error))
+
+
+def _told(error: OSError) -> str:
+    advice = "; raise the limit, see `ulimit -n`" if error.errno == errno.EMFILE else ""
+    return f"{error.filename or 'the machine refuses'}: {error.strerror or error}{advice}"
 
 
 def _usage(error: click.ClickException) -> str:

@@ -9,7 +9,7 @@ import click
 
 from aot.cli import inspect_text as text
 from aot.cli.problem_options import ProblemRequest, problem_options
-from aot.inspection.cache_summary import seal, summarise
+from aot.inspection.cache_summary import summarise
 from aot.inspection.candidates import Candidates, find_candidates
 from aot.inspection.kernel_report import report_kernel
 from aot.inspection.resolve import resolve
@@ -84,7 +84,7 @@ def _kernel(cache: Cache, wanted: Identity, toolchain: str | None, disasm: bool)
     if number is None:
         raise RequestError(f"{cache.path} has no kernel for {encode(wanted)}; --why tells what became of it")
     report = report_kernel(cache, number, find_toolchain(toolchain) if toolchain else None)
-    digest, sealed = report.entry.digest.hex(), seal(cache)
+    digest, sealed = report.entry.digest.hex(), cache.seal
     proofs = [(file, find_verdict(file, sealed, digest)) for file in evidence_files(cache.path)]
     verdicts = {str(file): verdict for file, verdict in proofs if verdict is not None}
     answer = {**report.to_json(), "evidence": verdicts}

@@ -9,6 +9,8 @@ import sys
 import click
 
 from aot.cli.errors import guarded
+from aot.cli.streams import mend_streams
+from aot.workers.interrupt import stop_on_signals
 
 #: Command name: module under aot.cli that has it as `command`, and one line for the overview.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -67,6 +69,8 @@ def _invoke(arguments: list[str]) -> object:
 
 def main() -> None:
     """The console script."""
+    mend_streams()
+    stop_on_signals()
     sys.exit(run(sys.argv[1:]))
 
 

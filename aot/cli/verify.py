@@ -16,14 +16,14 @@ from aot.cli import errors, values
 from aot.cli.problem_options import ProblemRequest, problem_options
 from aot.cli.tables import pairs, table
 from aot.emulator.run import ENGINES
-from aot.farm.admission import admit
-from aot.farm.cgroup import allowance
 from aot.runtime.inputs import KINDS
 from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE
 from aot.verification.coverage import Coverage, check_coverage
 from aot.verification.edge_case import EdgeCase
 from aot.verification.problem_file import VERIFY
 from aot.verification.session import VerifyRequest, VerifySummary, evidence_path, verify
+from aot.workers.admission import admit
+from aot.workers.cgroup import allowance
 from cache_schema.cache_reader import Cache
 from cache_schema.errors import RequestError
 from cache_schema.identity import REDUCE

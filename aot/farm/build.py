@@ -16,12 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.farm.admission import admit
-from aot.farm.cgroup import allowance
 from aot.farm.collector import Collector
-from aot.farm.interrupt import StopFlag
 from aot.farm.packing import full_ledger, pack
-from aot.farm.pool import Pool, UnitFunction, Work
 from aot.farm.previous import Previous, sizes
 from aot.farm.progress import Progress, Silent
 from aot.farm.results import Chunk, Emission, Lapse
@@ -32,6 +28,10 @@ from aot.farm.summary import CacheSummary
 from aot.farm.units import build_chunk
 from aot.kernels import builders
 from aot.toolchain.toolchain import Toolchain
+from aot.workers.admission import WORKER_LIMIT_BYTES, admit
+from aot.workers.cgroup import allowance
+from aot.workers.interrupt import StopFlag
+from aot.workers.pool import Pool, UnitFunction, Work
 from cache_schema.cache_format import SUFFIX
 from cache_schema.errors import CacheError, DeliveryError, RequestError
 from cache_schema.label import encode
@@ -68,7 +68,7 @@ def build(request: BuildRequest, progress: Progress | None = None, stop: StopFla
     _make_folder(request.out)
     workers = admit(request.jobs, allowance()).workers
     try:
-        with Pool(workers, time_limit=request.time_limit, stop=stop) as pool:
+        with Pool(workers, time_limit=request.time_limit, stop=stop, memory_limit=WORKER_LIMIT_BYTES) as pool:
             return [_Build(request, dtype, pool, progress, stop).run() for dtype in dict.fromkeys(request.dtypes)]
     finally:
         progress.close()

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from aot.farm.pool import Lost
 from aot.farm.progress import Counts
 from aot.farm.results import Compiled, Emission, Failure, Lapse, StoredCode, UnitResult
 from aot.farm.store import Store
+from aot.workers.pool import Lost
 from cache_schema.arguments import ArgumentList
 from cache_schema.outcome import OutcomeKind
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from aot.farm.collector import Collector
-from aot.farm.interrupt import StopFlag
 from aot.farm.previous import Previous
 from aot.farm.results import Origin, StoredCode
 from aot.farm.selection import Selection
 from aot.farm.store import Store
 from aot.toolchain import symbol_of
+from aot.workers.interrupt import StopFlag
 from cache_schema.cache_writer import write_cache
 from cache_schema.facts import EntryFacts, KernelFacts, KernelTable
 from cache_schema.ledger import Ledger, concat_ledgers

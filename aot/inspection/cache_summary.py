@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from aot.inspection.occupancy import occupancy
 from cache_schema.cache_check import sealed_sha256
-from cache_schema.cache_format import SEAL_BYTES
 from cache_schema.cache_reader import Cache
 from cache_schema.identity import FIELDS
 from cache_schema.table import IdentityTable, is_constant
@@ -89,7 +88,7 @@ def summarise(cache: Cache) -> CacheSummary:
         path=str(cache.path),
         arch=cache.arch,
         dtype=cache.dtype,
-        seal=seal(cache),
+        seal=cache.seal,
         file_bytes=header.file_bytes,
         entries=len(cache),
         kernels=kernels.rows,
@@ -110,13 +109,6 @@ def summarise(cache: Cache) -> CacheSummary:
         scratch=int((kernels["scratch_bytes"] > 0).sum()),
         provenance=cache.provenance,
     )
-
-
-def seal(cache: Cache) -> str:
-    """The SHA-256 in the last bytes of the file: it names the contents without reading them."""
-    with cache.path.open("rb") as file:
-        file.seek(-SEAL_BYTES, 2)
-        return file.read().hex()
 
 
 def axes(table: IdentityTable) -> dict[str, dict[str, int]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,8 +13,11 @@ from aot.toolchain.discover import DISTRIBUTION_MAJORS, INSTALL_SYSTEM, distribu
 from aot.toolchain.engine import TRIPLE
 from aot.toolchain.errors import DisassemblyError, ToolchainMissingError
 from aot.toolchain.toolchain import Toolchain
+from aot.workers.child import run_child
 
 _TEXT_BYTES = 512
+# The longest kernels, of some hundred kilobytes, take a second.
+_SECONDS = 120.0
 _OBJDUMP_LINE = re.compile(r"^\s+(\S+)\s*(.*?)\s*// ([0-9A-F]+): ([0-9A-F ]+?)(?: <.*>)?$")
 
 
@@ -125,10 +127,12 @@ def _disassemble_by_process(objdump: Path, kernel: code_object.CodeObject, code:
         path = Path(folder, "kernel.so")
         path.write_bytes(code)
         command = [str(objdump), "-d", f"--mcpu={kernel.arch}", *limits, str(path)]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode != 0:
-        raise DisassemblyError(result.stderr.strip())
-    found = [match for line in result.stdout.splitlines() if (match := _OBJDUMP_LINE.match(line))]
+        result = run_child(command, seconds=_SECONDS)
+    if result.code != 0:
+        raise DisassemblyError(result.message)
+    found = [
+        match for line in result.stdout.decode("utf-8", "replace").splitlines() if (match := _OBJDUMP_LINE.match(line))
+    ]
     instructions = []
     for mnemonic, operands, address, words in (match.groups() for match in found):
         raw = b"".join(int(word, 16).to_bytes(4, "little") for word in words.split())

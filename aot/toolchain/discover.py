@@ -13,7 +13,6 @@ import importlib.util
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from aot.toolchain.engine import ENGINE_KINDS
 from aot.toolchain.errors import ToolchainChoiceError, ToolchainMissingError, ToolchainVersionError
 from aot.toolchain.file_digest import file_sha256, remembered
 from aot.toolchain.toolchain import Toolchain, flavor_of
+from aot.workers.child import MachineError, run_child
 
 ENV_CHOICE = "ROCKE_AOT_LLVM"
 ENV_ROCM = "ROCM_PATH"
@@ -33,6 +33,8 @@ INSTALL_LINKER = "scripts/setup lld, or pip install ziglang"
 INSTALL_LLVMLITE = "pip install llvmlite"
 # The signature in .comment where no ld.lld exists; a change of our layout changes it.
 OWN_LINKER = "rocke-aot 1"
+# A tool tells its version at once; from a cold disk over a network it takes seconds.
+_ANSWER_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,15 +262,19 @@ def _clang_version(clang: Path) -> str:
 
 def _run(command: tuple[str, ...]) -> str:
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ToolchainMissingError(f"cannot run {' '.join(command)}: {error}", "scripts/setup") from error
+        result = run_child(command, seconds=_ANSWER_SECONDS)
+    except MachineError as error:
+        raise ToolchainMissingError(str(error), "scripts/setup") from error
+    if result.code != 0:
+        what = f"cannot run {' '.join(command)}: {result.message or f'exit code {result.code}'}"
+        raise ToolchainMissingError(what, "scripts/setup")
+    return result.stdout.decode("utf-8", "replace").strip()
 
 
 @functools.lru_cache(maxsize=8)
 def _llvm_libraries(program: Path) -> tuple[Path, ...]:
     """The libLLVM and libclang-cpp that a program links dynamically, as its loader finds them."""
-    listing = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False).stdout  # noqa: S607
+    listing = run_child(["ldd", str(program)], seconds=_ANSWER_SECONDS).stdout.decode("utf-8", "replace")
     found = re.findall(r"lib(?:LLVM|clang-cpp)\S* => (/\S+)", listing)
     return tuple(sorted(Path(path) for path in found))
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from time import perf_counter
 
 from aot.toolchain.engine import TRIPLE, Timings
 from aot.toolchain.errors import CompileError
 from aot.toolchain.options import as_flags, parse_options
+from aot.workers.child import run_child
 
 # Pipelines that clang's driver can be asked for.
 _PASS_FLAGS = {"": ["-Xclang", "-disable-llvm-passes"], "default<O3>": []}
+# The slowest kernels take a minute; a farm's own limit per kernel comes first.
+_SECONDS = 600.0
 
 
 def clang_command(clang: Path, arch: str, options: list[str], passes: str) -> list[str]:
@@ -35,9 +37,9 @@ class ClangEngine:
             raise CompileError(f"the clang engine runs the pipelines {list(_PASS_FLAGS)}, not {passes!r}")
         start = perf_counter()
         command = clang_command(self._clang, self._arch, self._flags, passes)
-        result = subprocess.run(command, input=ir.encode(), capture_output=True, check=False)
-        if result.returncode != 0:
-            raise CompileError(result.stderr.decode("utf-8", "replace").strip() or f"{self._clang} failed")
+        result = run_child(command, seconds=_SECONDS, stdin=ir.encode())
+        if result.code != 0:
+            raise CompileError(result.message or f"{self._clang} failed")
         self.timings.codegen += perf_counter() - start
         self.timings.kernels += 1
         return result.stdout

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from aot.workers.child import MachineError
 from cache_schema.errors import DeliveryError, RequestError
 
 
-class ToolchainMissingError(DeliveryError):
+class ToolchainMissingError(MachineError):
     """A compiler, linker or disassembler that is not on this machine; the message names the command that gets it."""
 
     def __init__(self, what: str, command: str) -> None:

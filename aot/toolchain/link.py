@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -11,12 +10,15 @@ from aot.toolchain.discover import INSTALL_LINKER, OWN_LINKER
 from aot.toolchain.errors import LinkError, ToolchainMissingError, UnsupportedObjectError
 from aot.toolchain.linker import link_object
 from aot.toolchain.toolchain import Toolchain
+from aot.workers.child import run_child
 
 # Debug information is not shipped, symbols are: ROCr and HIP refuse a file without .symtab and .strtab. No build id,
 # which would only repeat the cache's own digest.
 LLD_FLAGS = ("-shared", "--no-undefined", "--strip-debug")
 # The LLD majors whose layout our linker is tested to reproduce; any other links everything itself.
 _SAME_LAYOUT = range(19, 23)
+# One object of some kilobytes is linked in milliseconds.
+_SECONDS = 60.0
 
 
 def link(toolchain: Toolchain, obj: bytes) -> bytes:
@@ -41,9 +43,9 @@ def link_with_lld(toolchain: Toolchain, obj: bytes) -> bytes:
         source, target = Path(folder, "kernel.o"), Path(folder, "kernel.so")
         source.write_bytes(obj)
         command = [*toolchain.linker, *LLD_FLAGS, str(source), "-o", str(target)]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-        if result.returncode != 0:
-            raise LinkError(result.stderr.strip().replace(folder + "/", "") or f"{toolchain.linker[0]} failed")
+        result = run_child(command, seconds=_SECONDS)
+        if result.code != 0:
+            raise LinkError(result.message.replace(folder + "/", "") or f"{toolchain.linker[0]} failed")
         return target.read_bytes()
 
 

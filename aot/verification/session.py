@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import time
@@ -12,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from aot.inspection.cache_summary import seal
 from aot.inspection.resolve import resolve
 from aot.toolchain.disassemble import find_disassembler
 from aot.verification.edge_case import EdgeCase
@@ -138,7 +138,7 @@ def verify(request: VerifyRequest, watch: Callable[[int, VerifySummary], None]) 
             whole = _grid(cache.arch, cache.dtype)
             summary.decisions = decide(load_problem_file(request.problems), table, cache.dtype, whole)
             cases = tuple(decision.case for decision in summary.decisions if decision.case is not None)
-        header = Header(seal(cache), cache.arch, cache.dtype, VERIFIER, request.engine, request.seed, problems)
+        header = Header(cache.seal, cache.arch, cache.dtype, VERIFIER, request.engine, request.seed, problems)
         groups = _groups(cache, entries)
         wanted = {group: [cache.digests[number].tobytes().hex() for number in group] for group in groups}
         codes = {group: cache.entry(group[0]).blob_digest for group in groups}
@@ -157,16 +157,17 @@ def verify(request: VerifyRequest, watch: Callable[[int, VerifySummary], None]) 
     if left:
         find_disassembler(None)  # the emulator reads by it: better one error than one per kernel
     waiting = sum(map(len, left))
-    task = Task(request.cache, cases, request.engine, request.seed, request.static)
+    task = Task(request.cache, cases, request.engine, request.seed, request.static, header.cache)
     watch(waiting, summary)
     try:
-        for verdict in verify_groups(task, left, request.jobs):
-            if evidence:
-                evidence.add(verdict)
-            _count(summary, verdict, len(verdict["digests"]))
-            summary.seconds = time.monotonic() - started
-            waiting -= len(verdict["digests"])
-            watch(waiting, summary)
+        with contextlib.closing(verify_groups(task, left, request.jobs)) as verdicts:
+            for verdict in verdicts:
+                if evidence:
+                    evidence.add(verdict)
+                _count(summary, verdict, len(verdict["digests"]))
+                summary.seconds = time.monotonic() - started
+                waiting -= len(verdict["digests"])
+                watch(waiting, summary)
     finally:
         if evidence:
             evidence.settle()

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
 import zlib
-from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,48 +19,60 @@ from aot.verification.evidence import ERROR, RIGHT, WRONG
 from aot.verification.kernel_cases import Launcher, kernel_cases
 from aot.verification.run_case import CaseResult, run_case
 from aot.verification.run_reduce import run_reduce
+from aot.workers.pool import Lost, Pool, Work
 from cache_schema.cache_reader import Cache, Entry
+from cache_schema.errors import CacheError, DeliveryError
 from cache_schema.identity import REDUCE
 from cache_schema.label import encode
 
-#: Kernels handed to a worker at a time, and chunks that wait per worker.
-CHUNK_KERNELS = 4
-CHUNKS_PER_WORKER = 2
+#: A kernel that is still run after this many seconds never ends: budgets of instructions end the slowest in minutes,
+#: and a file of problems has hundreds of them at the most.
+KERNEL_SECONDS = 6 * 3600.0
 #: So few are verified in this process: starting others would take longer.
 FEW_KERNELS = 8
 
 Verdict = dict[str, Any]
 #: Entries that share a code object.
 Group = tuple[int, ...]
-_Chunk = tuple[Group, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What every worker knows. Without `cases` each kernel gets those of its edges; `static` runs none."""
+    """What every worker knows. Without `cases` each kernel gets those of its edges; `static` runs none.
+
+    `seal` is that of the cache when its entries were chosen.
+    """
 
     cache: Path
     cases: tuple[EdgeCase, ...] | None
     engine: str
     seed: int
     static: bool = False
+    seal: str = ""
 
 
-def verify_groups(task: Task, groups: Sequence[Group], jobs: int) -> Iterator[Verdict]:
+def verify_groups(task: Task, groups: Sequence[Group], jobs: int) -> Generator[Verdict, None, None]:
     """One verdict per code object, as they come, from as many processes as there are jobs, or this one for a few.
 
-    A worker that dies takes only the kernel with it that it worked on; that kernel's verdict is an error.
+    A worker that dies or hangs takes only the kernel with it that it worked on; that kernel's verdict is an error.
+    Raises DeliveryError when workers cannot work at all, or the file is replaced while they do.
     """
     if len(groups) <= FEW_KERNELS:
         with Cache.open(task.cache) as cache:
             for group in groups:
                 yield verify_group(task, cache, group)
         return
-    chunks = [tuple(groups[i : i + CHUNK_KERNELS]) for i in range(0, len(groups), CHUNK_KERNELS)]
-    while chunks:
-        lost, chunks = yield from _in_processes(task, chunks, jobs)
-        for group in lost:
-            yield _alone(task, group)
+
+    def payload_of(rows: Sequence[int]) -> Any:
+        return task, tuple((row, groups[row]) for row in rows)
+
+    verdicts = _Verdicts(task, groups)
+    # They inherit the environment: one thread each for the reference's matrix products, as there is a worker per core.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    with Pool(jobs, time_limit=KERNEL_SECONDS) as pool:
+        for _ in pool.steps(Work(_work, payload_of, range(len(groups))), verdicts):
+            yield from verdicts.take()
+    yield from verdicts.take()
 
 
 def verify_group(task: Task, cache: Cache, group: Group) -> Verdict:
@@ -135,62 +144,49 @@ def _reproduce(result: CaseResult) -> dict[str, Any]:
     return {"failing": {"problem": told["problem"], "inputs": case.inputs, "seed": result.seed, "degree": case.degree}}
 
 
-class _Worker:
-    """State of a worker process."""
-
-    task: Task
-    cache: Cache
-
-
-def _start_worker(task: Task) -> None:
-    # Ctrl-C is for the parent, which keeps what is proven.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _Worker.task, _Worker.cache = task, Cache.open(task.cache)
+@lru_cache(maxsize=1)
+def _open(path: Path, seal: str) -> Cache:
+    """The cache of a task, open for the life of a worker. Raises CacheError if the file is another one by now."""
+    cache = Cache.open(path)
+    if cache.seal != seal:
+        cache.close()
+        raise CacheError(f"{path} was replaced while it was verified; run the same command again")
+    return cache
 
 
-def _work(chunk: _Chunk) -> list[Verdict]:
-    return [verify_group(_Worker.task, _Worker.cache, group) for group in chunk]
+def _work(
+    payload: tuple[Task, tuple[tuple[int, Group], ...]],
+    claim: Callable[[int, Any], bool],  # noqa: ARG001 - of units, which may share work
+) -> Iterator[tuple[int, Verdict]]:
+    """A worker's unit: a row is the number of a group."""
+    task, groups = payload
+    cache = _open(task.cache, task.seal)
+    for row, group in groups:
+        yield row, verify_group(task, cache, group)
 
 
-def _pool(task: Task, jobs: int) -> ProcessPoolExecutor:
-    # Not forked: the parent's heap and threads stay out of the workers. They inherit the environment: one thread each
-    # for the reference's matrix products, as there is a worker per core.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(task,))
+class _Verdicts:
+    """Takes what the workers say, as a `Listener`."""
 
+    def __init__(self, task: Task, groups: Sequence[Group]) -> None:
+        self._task, self._groups = task, groups
+        self._news: list[Verdict] = []
 
-def _in_processes(
-    task: Task, chunks: Sequence[_Chunk], jobs: int
-) -> Generator[Verdict, None, tuple[list[Group], list[_Chunk]]]:
-    """Verdicts of all chunks. When a worker dies: the groups that were worked on, and the chunks that still wait."""
-    waiting = list(reversed(chunks))
-    running: dict[Future[list[Verdict]], _Chunk] = {}
-    pool = _pool(task, min(jobs, len(chunks)))
-    try:
-        while waiting or running:
-            while waiting and len(running) < jobs * CHUNKS_PER_WORKER:
-                chunk = waiting.pop()
-                running[pool.submit(_work, chunk)] = chunk
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                verdicts = future.result()
-                del running[future]
-                yield from verdicts
-    except BrokenProcessPool:
-        return [group for chunk in running.values() for group in chunk], waiting[::-1]
-    finally:
-        # Idle workers end at once; those of a run that is given up are not waited for.
-        pool.shutdown(wait=not running, cancel_futures=True)
-    return [], []
+    def take(self) -> list[Verdict]:
+        """The verdicts since the last call."""
+        news, self._news = self._news, []
+        return news
 
+    def on_claim(self, row: int, value: Any) -> bool:  # noqa: ARG002 - nothing is shared
+        return True
 
-def _alone(task: Task, group: Group) -> Verdict:
-    """The verdict of one code object from a process of its own."""
-    with _pool(task, 1) as pool:
-        try:
-            return pool.submit(_work, (group,)).result()[0]
-        except BrokenProcessPool:
-            with Cache.open(task.cache) as cache:
-                entries = [cache.entry(number) for number in group]
-                return _verdict(entries, ERROR, "the process that emulated it died")
+    def on_result(self, row: int, value: Any) -> None:  # noqa: ARG002
+        self._news.append(value)
+
+    def on_lost(self, row: int, kind: Lost, message: str) -> None:
+        """Raises DeliveryError for what is no kernel's doing: `verify_group` answers for those."""
+        if kind is Lost.RAISED:
+            raise DeliveryError(message)
+        with Cache.open(self._task.cache) as cache:
+            entries = [cache.entry(number) for number in self._groups[row]]
+        self._news.append(_verdict(entries, ERROR, message))

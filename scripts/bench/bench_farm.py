@@ -24,11 +24,11 @@ from pathlib import Path
 import numpy as np
 
 from aot.farm.build import BuildRequest, build
-from aot.farm.cgroup import allowance
 from aot.farm.selection import GridScope, select
 from aot.kernels import emit
 from aot.toolchain import Toolchain, content_key, find_toolchain, symbol_of, with_symbol
 from aot.toolchain.discover import distribution_parts
+from aot.workers.cgroup import allowance
 
 _BAR_RATIO, _BAR_CODEGEN_SHARE = 3.0, 0.75
 

@@ -22,12 +22,12 @@ from pathlib import Path
 
 from aot.farm.build import BuildRequest, provenance_of
 from aot.farm.collector import Collector
-from aot.farm.interrupt import StopFlag
 from aot.farm.packing import pack
 from aot.farm.results import Compiled, Emission, Facts, UnitResult
 from aot.farm.selection import GridScope, select
 from aot.farm.store import Recovery, Store
 from aot.toolchain import find_toolchain
+from aot.workers.interrupt import StopFlag
 from cache_schema.arguments import Argument, ArgumentList
 
 _BAR_SECONDS = 5.0

@@ -13,7 +13,7 @@ import pytest
 
 from aot.cli.errors import guarded
 from aot.cli.main import COMMANDS, group, run
-from aot.farm.interrupt import BuildInterruptedError
+from aot.workers.interrupt import BuildInterruptedError
 from cache_schema.errors import CacheError, DeliveryError, ProblemError, UnknownValueError
 
 

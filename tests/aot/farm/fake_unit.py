@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from aot.farm.pool import UnitFunction
 from aot.farm.results import STAGES, Chunk, Compiled, Emission, Facts, Failure, UnitResult
+from aot.workers.pool import UnitFunction
 from cache_schema.arguments import Argument, ArgumentList
 from cache_schema.digest import identity_digest
 from cache_schema.identity import Identity

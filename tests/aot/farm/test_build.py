@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from aot.farm.build import BuildRequest, build
-from aot.farm.interrupt import BuildInterruptedError, StopFlag
 from aot.farm.progress import Counts, Silent
 from aot.farm.selection import GridScope, select
 from aot.farm.summary import CacheSummary
 from aot.toolchain.toolchain import Toolchain
+from aot.workers.interrupt import BuildInterruptedError, StopFlag
 from cache_schema.cache_check import check_cache
 from cache_schema.cache_reader import Cache
 from cache_schema.errors import DeliveryError, RequestError

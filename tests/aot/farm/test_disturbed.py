@@ -41,7 +41,7 @@ def _start(folder: Path, out: Path, seconds: float) -> subprocess.Popen[bytes]:
         from pathlib import Path
         from aot.cli.errors import guarded
         from aot.farm.build import build
-        from aot.farm.interrupt import StopFlag
+        from aot.workers.interrupt import StopFlag
         from tests.aot.farm.test_disturbed import _request
 
         def run():

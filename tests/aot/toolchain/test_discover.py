@@ -118,6 +118,19 @@ def test_not_a_compiler(tmp_path: Path) -> None:
         find_toolchain(str(fake))
 
 
+def test_a_compiler_that_hangs_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clang that never tells its version holds nothing up for long; asked for by name it is an error."""
+    clang = tmp_path / "hanging/llvm/bin/clang"
+    clang.parent.mkdir(parents=True)
+    clang.write_text("#!/bin/sh\nsleep 600\n")
+    clang.chmod(0o755)
+    monkeypatch.setattr(discover, "_ANSWER_SECONDS", 0.3)
+    monkeypatch.setenv(discover.ENV_ROCM, str(tmp_path / "hanging"))
+    assert find_toolchain().name != "rocm"
+    with pytest.raises(ToolchainMissingError, match=r"clang took longer than 0.3 s"):
+        find_toolchain(str(clang))
+
+
 def test_workers_can_be_handed_a_toolchain(toolchain: Toolchain) -> None:
     """The record survives pickling, and an engine that it does not have is refused."""
     assert pickle.loads(pickle.dumps(toolchain)) == toolchain  # noqa: S301 - our own bytes

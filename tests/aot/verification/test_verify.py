@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
@@ -16,13 +13,14 @@ from aot.verification.edge_case import EdgeCase
 from aot.verification.edges import edge_cases
 from aot.verification.evidence import EvidenceError, read_evidence, summarise_evidence
 from aot.verification.session import VerifyRequest, VerifySummary, verify
-from aot.verification.verify import Group, Task, Verdict, verify_group, verify_groups
+from aot.verification.verify import Task, verify_group, verify_groups
 from cache_schema.cache_reader import Cache
 from cache_schema.digest import identity_digest
-from cache_schema.errors import RequestError
+from cache_schema.errors import DeliveryError, RequestError
 from cache_schema.label import encode
 from cache_schema.problem import ConvProblem
 from tests.aot.samples import LIAR, QUICK, SHUFFLED
+from tests.aot.verification.dying import dying_work
 
 #: Two problems that both quick kernels serve: ragged in every axis, and the smallest.
 CASES = (
@@ -148,46 +146,32 @@ def test_nothing_run_is_nothing_shown(quick_cache: Path) -> None:
 
 def test_processes_give_the_same_verdicts(quick_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two workers or none, the verdicts are equal."""
-    task = Task(quick_cache, CASES[1:], "llvm", 1)
+    task = Task(quick_cache, CASES[1:], "llvm", 1, seal=seal_of(quick_cache))
     alone = sorted(verify_groups(task, [(0,), (1,)], jobs=1), key=lambda v: str(v["code"]))
     monkeypatch.setattr(verify_module, "FEW_KERNELS", 0)
-    monkeypatch.setattr(verify_module, "CHUNK_KERNELS", 1)
     shared = sorted(verify_groups(task, [(0,), (1,)], jobs=2), key=lambda v: str(v["code"]))
     assert alone == shared
     assert len(alone) == 2
 
 
-class DyingPool:
-    """Runs in this process, and breaks as a pool does when a worker dies, at one entry."""
-
-    deadly = 1
-
-    def submit(self, _work: object, groups: tuple[Group, ...]) -> Future[list[Verdict]]:
-        future: Future[list[Verdict]] = Future()
-        if (self.deadly,) in groups:
-            future.set_exception(BrokenProcessPool())
-        else:
-            future.set_result([{"entry": group[0]} for group in groups])
-        return future
-
-    def shutdown(self, **_: object) -> None: ...
-
-    def __enter__(self) -> DyingPool:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-
 def test_a_dying_worker_takes_one_kernel_with_it(quick_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks that were waiting go on, those that ran are done one by one, the deadly kernel is an error."""
-    monkeypatch.setattr(verify_module, "_pool", lambda _task, _jobs: DyingPool())
-    monkeypatch.setattr(verify_module, "CHUNK_KERNELS", 2)
-    verdicts: Iterator[Verdict] = verify_groups(
-        Task(quick_cache, CASES, "llvm", 1), [(number,) for number in range(20)], jobs=2
-    )
-    found = list(verdicts)
-    errors = [verdict for verdict in found if "digests" in verdict]
+    """The deadly kernel is an error that says how its process died; all others have their verdicts."""
+    monkeypatch.setattr(verify_module, "FEW_KERNELS", 0)
+    monkeypatch.setattr(verify_module, "_work", dying_work)
+    task = Task(quick_cache, CASES, "llvm", 1, seal=seal_of(quick_cache))
+    found = list(verify_groups(task, [(0,), *[(1,)] * 19], jobs=2))
+    errors = [verdict for verdict in found if verdict["verdict"] == "error"]
     assert len(errors) == 1
-    assert errors[0]["verdict"] == "error"
-    assert "died" in errors[0]["message"]
-    assert sorted(verdict["entry"] for verdict in found if "entry" in verdict) == [0, *range(2, 20)]
+    assert errors[0]["message"] == "worker died: SIGSEGV"
+    assert len(found) == 20
+
+
+def test_a_cache_that_is_replaced_ends_the_run(quick_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers of entries mean nothing in another file: no verdict at all, and one error."""
+    monkeypatch.setattr(verify_module, "FEW_KERNELS", 0)
+    with pytest.raises(DeliveryError, match="was replaced while it was verified"):
+        list(verify_groups(Task(quick_cache, CASES, "llvm", 1, seal="00" * 32), [(0,), (1,)], jobs=1))
+
+
+def seal_of(path: Path) -> str:
+    return path.read_bytes()[-32:].hex()

@@ -6,23 +6,19 @@ over the time limit, only the row at the head is lost and the rest of its chunk 
 
 from __future__ import annotations
 
-import json
-import os
+import contextlib
 import selectors
 import signal
-import subprocess
-import sys
-import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from multiprocessing.connection import Connection, Pipe
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
-from aot.farm.admission import WORKER_BYTES, WORKER_LIMIT_BYTES
-from aot.farm.interrupt import StopFlag
+from aot.workers.admission import WORKER_BYTES
+from aot.workers.interrupt import StopFlag
+from aot.workers.process import WorkerProcess, describe_status, start_worker
 from cache_schema.errors import DeliveryError
 
 # A chunk costs about a millisecond to hand out and 32 kernels are a second of work; short chunks at the end keep
@@ -35,7 +31,8 @@ _TICK_SECONDS = 0.2
 _START_SECONDS = 120.0
 # When this many workers die before any kernel succeeds, the toolchain is broken and not a kernel.
 _HOPELESS_DEATHS = 8
-_STDERR_TAIL_BYTES = 4096
+# A worker that has hung up is about to end, and how it ends is worth waiting for; one that does not is killed.
+_LAST_WORDS_SECONDS = 5.0
 
 Claim = Callable[[int, Any], bool]
 UnitFunction = Callable[[Any, Claim], Iterable[tuple[int, Any]]]
@@ -70,23 +67,23 @@ class Work:
 
 @dataclass(slots=True)
 class _Worker:
-    process: subprocess.Popen[bytes]
-    connection: Connection[Any, Any]
-    stderr: IO[bytes]
+    process: WorkerProcess
     deadline: float
     ready: bool = False
     rows: deque[int] = field(default_factory=deque)  # handed out and not yet reported, in working order
     busy: bool = True  # until ready, and from a chunk's start to its "done"
-    last_words: str = ""  # from its stderr, once it is gone
 
 
 class Pool:
     """Up to `workers` processes, started when there is work and kept warm until the pool is closed."""
 
-    def __init__(self, workers: int, *, time_limit: float, stop: StopFlag | None = None) -> None:
-        """`time_limit` in seconds of wall time per row."""
+    def __init__(
+        self, workers: int, *, time_limit: float, stop: StopFlag | None = None, memory_limit: int | None = None
+    ) -> None:
+        """`time_limit` in seconds of wall time per row, `memory_limit` in bytes of a worker's own data."""
         self._limit = workers
         self._time_limit = time_limit
+        self._memory_limit = memory_limit
         self._stop = stop or StopFlag()
         self._workers: list[_Worker] = []
         self._selector = selectors.DefaultSelector()
@@ -105,8 +102,6 @@ class Pool:
 
     def close(self) -> None:
         """End every worker at once; they hold nothing that the parent does not have."""
-        for worker in self._workers:
-            worker.process.kill()
         while self._workers:
             self._forget(self._workers[-1])
         self._selector.close()
@@ -116,6 +111,11 @@ class Pool:
 
         Raises BuildInterruptedError when told to stop, DeliveryError when workers cannot work at all.
         """
+        for _ in self.steps(work, listener):
+            tick()
+
+    def steps(self, work: Work, listener: Listener) -> Iterator[None]:
+        """The same, step by step: comes back a few times a second, and after every news."""
         queue = _Queue(work.rows)
         while True:
             self._stop.check()
@@ -125,16 +125,22 @@ class Pool:
             for selected, _ in self._selector.select(_TICK_SECONDS):
                 self._receive(selected.data, queue, listener)
             self._enforce_limits(queue, listener)
-            tick()
+            yield
 
     def _hand_out(self, work: Work, queue: _Queue) -> None:
         idle = [w for w in self._workers if not w.busy]
         starting = sum(not w.ready for w in self._workers)
         wanted = min(self._limit - len(self._workers), queue.chunks(self._limit) - len(idle) - starting)
         for _ in range(wanted):
-            worker = _start_worker()
+            try:
+                worker = _Worker(start_worker(self._memory_limit), time.monotonic() + _START_SECONDS)
+            except OSError as error:
+                if not self._workers:
+                    raise DeliveryError(f"cannot start a worker: {error.strerror or error}") from error
+                self._limit = len(self._workers)  # those that are there do the work
+                break
             self._workers.append(worker)
-            self._selector.register(worker.connection, selectors.EVENT_READ, worker)
+            self._selector.register(worker.process.connection, selectors.EVENT_READ, worker)
         for worker in idle:
             rows = queue.take(self._limit)
             if not rows:
@@ -142,14 +148,15 @@ class Pool:
             worker.rows.extend(rows)
             worker.busy = True
             worker.deadline = time.monotonic() + _START_SECONDS + self._time_limit
-            worker.connection.send(("run", work.function, work.payload_of(rows)))
+            with contextlib.suppress(ConnectionError):  # it died while it was idle, and is buried when that is read
+                worker.process.connection.send(("run", work.function, work.payload_of(rows)))
 
     def _receive(self, worker: _Worker, queue: _Queue, listener: Listener) -> None:
         try:
-            message = worker.connection.recv()
+            message = worker.process.connection.recv()
             match message:
                 case ("claim", row, value):
-                    worker.connection.send(listener.on_claim(row, value))
+                    worker.process.connection.send(listener.on_claim(row, value))
                 case ("begun",):
                     worker.deadline = time.monotonic() + self._time_limit
                 case ("result", row, value):
@@ -173,9 +180,9 @@ class Pool:
 
     def _bury(self, worker: _Worker, queue: _Queue, listener: Listener) -> None:
         """A worker died by itself: blame the row at its head, unless it was killed from outside for the first time."""
-        self._forget(worker)
-        status = worker.process.returncode
-        reason = f"worker died: {_describe_status(status)}" + (f": {worker.last_words}" if worker.last_words else "")
+        self._forget(worker, _LAST_WORDS_SECONDS)
+        status, words = worker.process.status, worker.process.last_words
+        reason = f"worker died: {describe_status(status)}" + (f": {words}" if words else "")
         self._deaths += 1
         if not worker.ready or (self._deaths >= _HOPELESS_DEATHS and not self._results):
             raise DeliveryError(f"workers do not come up: {reason}; see `rocke-aot doctor`")
@@ -189,12 +196,12 @@ class Pool:
     def _enforce_limits(self, queue: _Queue, listener: Listener) -> None:
         now = time.monotonic()
         for worker in [w for w in self._workers if w.busy and now > w.deadline]:
-            if worker.connection.poll():  # it has reported; the parent was the slow one
+            if worker.process.connection.poll():  # it has reported; the parent was the slow one
                 continue
-            worker.process.kill()
             self._forget(worker)
             if not worker.ready:
-                raise DeliveryError(f"a worker did not start within {_START_SECONDS:.0f} s: {worker.last_words}")
+                words = worker.process.last_words
+                raise DeliveryError(f"a worker did not start within {_START_SECONDS:.0f} s: {words}")
             self._lose_head(worker, queue, listener, Lost.TIMED_OUT, f"took longer than {self._time_limit:g} s")
 
     @staticmethod
@@ -206,12 +213,9 @@ class Pool:
             worker.rows.clear()
             listener.on_lost(row, kind, message)
 
-    def _forget(self, worker: _Worker) -> None:
-        self._selector.unregister(worker.connection)
-        worker.connection.close()
-        worker.process.wait()
-        with worker.stderr:
-            worker.last_words = _last_words(worker.stderr)
+    def _forget(self, worker: _Worker, patience: float = 0.0) -> None:
+        self._selector.unregister(worker.process.connection)
+        worker.process.end(patience)
         self._workers.remove(worker)
 
 
@@ -255,36 +259,3 @@ class _Queue:
         self._second_try.add(row)
         self._alone.append(row)
         return True
-
-
-def _start_worker() -> _Worker:
-    ours, theirs = Pipe()
-    stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
-    with theirs:
-        arguments = map(str, (theirs.fileno(), os.getpid(), WORKER_LIMIT_BYTES))
-        process = subprocess.Popen(
-            [sys.executable, "-m", "aot.farm.worker", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=stderr,
-            stderr=stderr,
-            pass_fds=[theirs.fileno()],
-            process_group=0,  # Ctrl-C is for the parent, which decides
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-        )
-    ours.send_bytes(json.dumps(sys.path).encode())
-    return _Worker(process, ours, stderr, time.monotonic() + _START_SECONDS)
-
-
-def _last_words(stderr: IO[bytes]) -> str:
-    """The last line of what a worker wrote, by preference the compiler's own fatal error."""
-    stderr.seek(0, os.SEEK_END)
-    stderr.seek(max(0, stderr.tell() - _STDERR_TAIL_BYTES))
-    lines = [line.strip() for line in stderr.read().decode(errors="replace").splitlines() if line.strip()]
-    fatal = [line for line in lines if "ERROR" in line]
-    return (fatal or lines or [""])[-1]
-
-
-def _describe_status(status: int) -> str:
-    if status < 0:
-        return signal.Signals(-status).name
-    return f"exit code {status}"

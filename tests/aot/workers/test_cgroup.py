@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from aot.farm.admission import RESERVE_BYTES, WORKER_BYTES, Admission, admit
-from aot.farm.cgroup import Allowance, allowance
+from aot.workers.admission import RESERVE_BYTES, WORKER_BYTES, Admission, admit
+from aot.workers.cgroup import Allowance, allowance
 from cache_schema.errors import RequestError
 
 GIB = 1 << 30

@@ -1,6 +1,7 @@
 """A warm worker: a process of its own that runs unit functions over chunks until its parent closes the pipe.
 
-Started as `python -m aot.farm.worker FD PARENT_PID MEMORY_LIMIT`, never forked: it carries nothing of a big parent.
+Started as `python -I -S worker.py FD PARENT_PID MEMORY_LIMIT`, never forked: it carries nothing of a big parent, and
+nothing of the parent's folder and environment decides what it imports. A limit of 0 bytes is none.
 A unit function takes (payload, claim) and yields exactly one (row, value) for each row of the payload, in order; it
 may call claim(row, value), which asks the parent and returns its yes or no. Messages:
 
@@ -29,11 +30,16 @@ _PAGE_BYTES = resource.getpagesize()
 def main(arguments: list[str]) -> None:
     descriptor, parent, memory_limit = map(int, arguments)
     _die_with(parent)
-    resource.setrlimit(resource.RLIMIT_DATA, (memory_limit, memory_limit))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if memory_limit:
+        _limit(resource.RLIMIT_DATA, memory_limit)
+    _limit(resource.RLIMIT_CORE, 0)
     connection: Connection[Any, Any] = Connection(descriptor)
     try:
-        sys.path[:] = json.loads(connection.recv_bytes())
+        # Behind the standard library, which nothing replaces.
+        sys.path += json.loads(connection.recv_bytes())
+        from aot.workers.groups import enter_worker
+
+        enter_worker()
         connection.send(("ready",))
         while True:
             try:
@@ -71,6 +77,12 @@ def _die_with(parent: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before the call above
         os._exit(1)
+
+
+def _limit(what: int, most: int) -> None:
+    """Lower a limit, where the parent's own is not lower still."""
+    soft, hard = (most if value == resource.RLIM_INFINITY else min(value, most) for value in resource.getrlimit(what))
+    resource.setrlimit(what, (soft, hard))
 
 
 def _resident_bytes() -> int:

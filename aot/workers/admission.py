@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aot.farm.cgroup import Allowance
+from aot.workers.cgroup import Allowance
 from cache_schema.errors import RequestError
 
 # A warm worker (Python, numpy, libLLVM, one TargetMachine) settles at 150 to 250 MB; large tiles peak higher for

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import re
+import resource
 import signal
 import subprocess
 import sys
 import textwrap
-import time
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aot.farm.interrupt import BuildInterruptedError, StopFlag
-from aot.farm.pool import Lost, Pool, UnitFunction, Work
+from aot.workers.interrupt import BuildInterruptedError, StopFlag
+from aot.workers.pool import Lost, Pool, UnitFunction, Work
+from aot.workers.process import DEPENDENCIES
 from cache_schema.errors import DeliveryError
-from tests.aot.farm import worker_faults
+from tests.aot.workers import worker_faults
+from tests.aot.workers.alive import descendants, left_over
 
 
 class Recorder:
@@ -25,11 +30,13 @@ class Recorder:
 
     def __init__(self) -> None:
         self.claims: list[int] = []
+        self.values: list[Any] = []
         self.results: dict[int, Any] = {}
         self.lost: dict[int, tuple[Lost, str]] = {}
 
-    def on_claim(self, row: int, value: Any) -> bool:  # noqa: ARG002
+    def on_claim(self, row: int, value: Any) -> bool:
         self.claims.append(row)
+        self.values.append(value)
         return True
 
     def on_result(self, row: int, value: Any) -> None:
@@ -146,40 +153,97 @@ def test_stop_ends_all_workers() -> None:
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
+def test_a_time_limit_ends_all_that_a_worker_started() -> None:
+    """A compiler process that hangs, and what it started itself, end with their worker."""
+    recorder = Recorder()
+    with Pool(1, time_limit=1.0) as pool:
+        pool.run(_plain(worker_faults.with_grandchild, 1), recorder)
+    assert recorder.lost == {0: (Lost.TIMED_OUT, "took longer than 1 s")}
+    (pids,) = recorder.values
+    assert len(set(pids)) == 3
+    assert left_over(pids) == []
+
+
 def test_workers_die_with_a_killed_parent(tmp_path: Path) -> None:
-    """kill -9 of the parent while a worker hangs leaves no worker running."""
+    """kill -9 of the parent while a worker's tool hangs leaves neither worker nor tool nor what that has started."""
     script = tmp_path / "parent.py"
     script.write_text(
         textwrap.dedent(f"""
             import sys
             sys.path.insert(0, {str(Path(__file__).parents[3])!r})
-            from aot.farm.pool import Pool
-            from tests.aot.farm.test_pool import Recorder, _faults
+            from aot.workers.pool import Pool
+            from tests.aot.workers import worker_faults
+            from tests.aot.workers.test_pool import Recorder, _plain
 
             class Telling(Recorder):
                 def on_claim(self, row, value):
-                    print([worker.process.pid for worker in pool._workers][0], flush=True)
+                    print(*value, flush=True)
                     return True
 
             with Pool(1, time_limit=600) as pool:
-                pool.run(_faults({str(tmp_path)!r}, ["hang"]), Telling())
+                pool.run(_plain(worker_faults.with_grandchild, 1), Telling())
         """)
     )
     parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE)
     assert parent.stdout is not None
-    worker = int(parent.stdout.readline())
+    pids = [int(word) for word in parent.stdout.readline().split()]
+    pids += descendants(parent.pid)
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    for _ in range(200):
-        if not _alive(worker):
-            break
-        time.sleep(0.05)
-    assert not _alive(worker)
+    assert len(set(pids)) == 4  # with the guard
+    assert left_over(pids) == []
 
 
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
+_ROOT = Path(__file__).parents[3]
+
+
+def test_workers_import_what_their_parent_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No module of the current folder, of PYTHONPATH or of the user's site, and no variable that changes code."""
+    site = tmp_path / ".local/lib/python{}.{}/site-packages".format(*sys.version_info)
+    for folder in (tmp_path, site):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("struct", "json", "sitecustomize", "usercustomize"):
+            (folder / f"{name}.py").write_text("raise SystemExit('not this one')")
+        (folder / "aot").mkdir()
+        (folder / "aot/__init__.py").touch()
+    monkeypatch.chdir(tmp_path)
+    for name, value in {"PYTHONPATH": str(tmp_path), "HOME": str(tmp_path), "PYTHONOPTIMIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    recorder = Recorder()
+    with Pool(1, time_limit=60) as pool:
+        pool.run(_plain(worker_faults.surroundings, 1), recorder)
+    found, path, flags = recorder.results[0]
+    assert found == {name: importlib.import_module(name).__file__ for name in ("struct", "json", "aot", "numpy")}
+    assert not [entry for entry in path if entry in ("", ".") or entry.startswith(str(tmp_path))]
+    assert flags == {"optimize": 0, "isolated": 1, "no_user_site": 1, "ignore_environment": 1}
+
+
+def test_workers_find_all_that_the_project_stands_on() -> None:
+    """The list of dependencies is the declared one."""
+    declared = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    names = {re.split("[>=]", line)[0] for line in declared}
+    assert {"pyyaml" if name == "yaml" else name for name in DEPENDENCIES} == names
+
+
+@pytest.mark.parametrize("limit", [1 << 28, 1 << 33])
+def test_limits_of_the_parent_stay(limit: int) -> None:
+    """A hard limit below ours is no error, and one above is lowered."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    script = f"""
+        import resource
+        from aot.workers.pool import Pool
+        from tests.aot.workers.test_pool import Recorder, _plain
+        from tests.aot.workers import worker_faults
+        resource.setrlimit(resource.RLIMIT_DATA, ({limit}, {limit}))
+        recorder = Recorder()
+        with Pool(1, time_limit=60, memory_limit=1 << 30) as pool:
+            pool.run(_plain(worker_faults.data_limit, 1), recorder)
+        print(recorder.results[0])
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], cwd=_ROOT, capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) == min(limit, 1 << 30)
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before

@@ -16,7 +16,7 @@ from cache_schema.identity import FIELDS, Identity
 from cache_schema.outcome import Outcome, OutcomeKind
 from cache_schema.table import IdentityTable, concat, is_constant
 
-STORED_KINDS = (OutcomeKind.REJECTED, OutcomeKind.FAILED, OutcomeKind.TIMED_OUT)
+STORED_KINDS = (OutcomeKind.REJECTED, OutcomeKind.FAILED, OutcomeKind.TIMED_OUT, OutcomeKind.DISTURBED)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ class OutcomeKind(IntEnum):
     REJECTED = 3  # a rule says no, the reason code says which
     FAILED = 4  # emission, compilation or linking failed, the detail says how
     TIMED_OUT = 5  # exceeded the time limit of one kernel
+    DISTURBED = 6  # the machine failed, not the kernel: too little memory, a missing file, a worker that was killed
 
     @property
     def delivered(self) -> bool:
@@ -24,7 +25,12 @@ class OutcomeKind(IntEnum):
     @property
     def failure(self) -> bool:
         """True when something that was asked for is missing, so the exit code must say so."""
-        return self in (OutcomeKind.FAILED, OutcomeKind.TIMED_OUT)
+        return self is OutcomeKind.FAILED or self.passing
+
+    @property
+    def passing(self) -> bool:
+        """True for a failure that another machine or minute may not see: the next build tries again."""
+        return self in (OutcomeKind.TIMED_OUT, OutcomeKind.DISTURBED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from aot.farm.summary import CacheSummary
 from aot.toolchain import find_toolchain
 from aot.workers.interrupt import StopFlag
 
-_COUNTS = ("identities", "built", "duplicates", "reused", "rejected", "failed", "timed_out")
+_COUNTS = ("identities", "built", "duplicates", "reused", "rejected", "failed", "timed_out", "disturbed")
 _FAILURES_SHOWN = 10
 
 
@@ -112,5 +112,5 @@ def _show(summary: CacheSummary) -> None:
     click.echo(f"  {counts} in {summary.seconds:.1f} s{compiled}")
     for label, message in list(summary.failures.items())[:_FAILURES_SHOWN]:
         click.echo(f"  failed: {label}: {message}", err=True)
-    if hidden := summary.failed + summary.timed_out - min(len(summary.failures), _FAILURES_SHOWN):
+    if hidden := summary.missing - min(len(summary.failures), _FAILURES_SHOWN):
         click.echo(f"  and {hidden} more failures; `rocke-aot inspect {summary.cache}` has all of them", err=True)

@@ -72,5 +72,5 @@ class LineProgress:
 
 
 def _state(counts: Counts) -> str:
-    failures = counts.failed + counts.timed_out
+    failures = counts.failed + counts.timed_out + counts.disturbed
     return f"{counts.built} built, {counts.duplicates} duplicates, {failures} failed"

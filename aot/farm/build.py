@@ -133,11 +133,14 @@ class _Build:
     def _deliver(self, selection: Selection, previous: Previous | None) -> None:
         collector = Collector(selection.digests, previous.code if previous else lambda _: None)
         with closing(self._open_store(selection, collector, previous)) as store:
+            recalled = sum(1 for _ in collector.lapses())
             self._compile(selection, collector, store)
             counts = collector.recount()
             summary = self._summary
             summary.built, summary.duplicates, summary.reused = counts.built, counts.duplicates, counts.reused
-            summary.failed, summary.timed_out = counts.failed, counts.timed_out
+            summary.failed, summary.timed_out, summary.disturbed = counts.failed, counts.timed_out, counts.disturbed
+            advice = _advice(recalled, counts.timed_out + counts.disturbed)
+            summary.notes += advice
             summary.failures = {
                 encode(selection.table.row(row)): lapse.detail
                 for (row, lapse), _ in zip(collector.lapses(), range(_FAILURES_SHOWN), strict=False)
@@ -145,7 +148,8 @@ class _Build:
             summary.stages |= {**collector.seconds, "store": store.seconds}
             if not collector.delivered().any():
                 first = next(iter(summary.failures.items()))
-                raise DeliveryError(f"nothing was built: {counts.settled} kernels failed, first {first[0]}: {first[1]}")
+                told = f"nothing was built: {counts.settled} kernels failed, first {first[0]}: {first[1]}"
+                raise DeliveryError("; ".join([told, *advice]))
             self._pack(selection, collector, store, previous)
             store.remove()
 
@@ -160,7 +164,7 @@ class _Build:
 
         def failed(digest: bytes, key: bytes, lapse: Lapse) -> None:
             row = row_of.get(digest)
-            if row is not None and keep_failures:
+            if row is not None and keep_failures and not lapse.kind.passing:
                 collector.recall_lapse(row, key, lapse)
 
         if previous and previous.provenance == self._provenance:
@@ -228,6 +232,16 @@ class _Build:
         """A build that was killed after writing the file has not removed its working store."""
         if self._folder.exists():
             Store(self._folder, {}, Recovery(lambda *_: None, lambda *_: None, lambda *_: None)).remove()
+
+
+def _advice(recalled: int, passing: int) -> list[str]:
+    """What to do about failures: those `recalled` from an earlier build, and the `passing` ones of this."""
+    advice = []
+    if recalled:
+        advice.append(f"{recalled} failed in an earlier build and were not tried again; --retry-failed tries them")
+    if passing:
+        advice.append(f"{passing} were lost to this machine or to the time limit; the same command tries them again")
+    return advice
 
 
 def _scope(request: BuildRequest) -> GridScope:

@@ -20,9 +20,18 @@ from aot.farm.results import Compiled, Emission, Failure, Lapse, StoredCode, Uni
 from aot.farm.store import Store
 from aot.workers.pool import Lost
 from cache_schema.arguments import ArgumentList
+from cache_schema.errors import DeliveryError
 from cache_schema.outcome import OutcomeKind
 
 _UNKNOWN = -1
+# When the machine has failed so many kernels and built none, it will build none.
+_HOPELESS = 32
+_KIND_OF_LOSS = {
+    Lost.DIED: OutcomeKind.FAILED,
+    Lost.RAISED: OutcomeKind.FAILED,
+    Lost.TIMED_OUT: OutcomeKind.TIMED_OUT,
+    Lost.KILLED: OutcomeKind.DISTURBED,
+}
 
 
 @dataclass(slots=True)
@@ -122,12 +131,13 @@ class Collector:
                 kernel.code = self._store.put_code(kernel.key, result.made)
                 kernel.fresh = True
                 self.counts.built += 1
-            case Failure(stage, message):
-                self._lapse(row, Lapse(OutcomeKind.FAILED, f"{stage}: {message}"))
+            case Failure(stage, message, passing):
+                kind = OutcomeKind.DISTURBED if passing else OutcomeKind.FAILED
+                self._lapse(row, Lapse(kind, f"{stage}: {message}"))
 
     def on_lost(self, row: int, kind: Lost, message: str) -> None:
         """A worker died on a row, or was ended."""
-        self._lapse(row, Lapse(OutcomeKind.TIMED_OUT if kind is Lost.TIMED_OUT else OutcomeKind.FAILED, message))
+        self._lapse(row, Lapse(_KIND_OF_LOSS[kind], message))
 
     # -- what came of it
 
@@ -160,6 +170,7 @@ class Collector:
             reused=int(np.count_nonzero(delivered & ~fresh)),
             failed=kinds[OutcomeKind.FAILED],
             timed_out=kinds[OutcomeKind.TIMED_OUT],
+            disturbed=kinds[OutcomeKind.DISTURBED],
         )
         return self.counts
 
@@ -177,12 +188,17 @@ class Collector:
         self._put_failure(row, b"", lapse)
 
     def _put_failure(self, row: int, key: bytes, lapse: Lapse) -> None:
-        if lapse.kind is OutcomeKind.TIMED_OUT:
-            self.counts.timed_out += 1
-        else:
-            self.counts.failed += 1
+        match lapse.kind:
+            case OutcomeKind.TIMED_OUT:
+                self.counts.timed_out += 1
+            case OutcomeKind.DISTURBED:
+                self.counts.disturbed += 1
+            case _:
+                self.counts.failed += 1
         if self._store:
             self._store.put_failure(self.digests[row].tobytes(), key, lapse)
+        if self.counts.disturbed >= _HOPELESS and not (self.counts.built or self.counts.reused):
+            raise DeliveryError(f"this machine compiles nothing: {lapse.detail}; the same command tries again")
 
     def _count(self, kernel: Kernel) -> None:
         """A row goes by whose key somebody else has."""

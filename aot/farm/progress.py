@@ -16,10 +16,11 @@ class Counts:
     reused: int = 0
     failed: int = 0
     timed_out: int = 0
+    disturbed: int = 0
 
     @property
     def settled(self) -> int:
-        return self.built + self.duplicates + self.reused + self.failed + self.timed_out
+        return self.built + self.duplicates + self.reused + self.failed + self.timed_out + self.disturbed
 
 
 class Progress(Protocol):

@@ -56,10 +56,14 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why there is no code object: the stage that failed and its message, one line."""
+    """Why there is no code object: the stage that failed and its message, one line.
+
+    It is `passing` where the machine failed and not the kernel.
+    """
 
     stage: str
     message: str
+    passing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ class StoredCode:
 
 @dataclass(frozen=True, slots=True)
 class Lapse:
-    """Why something is missing: FAILED or TIMED_OUT, and the message."""
+    """Why something is missing: a kind of failure, and the message."""
 
     kind: OutcomeKind
     detail: str

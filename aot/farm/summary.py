@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class CacheSummary:
-    """One cache file. `identities` = built + duplicates + reused + failed + timed_out."""
+    """One cache file. `identities` = built + duplicates + reused + failed + timed_out + disturbed."""
 
     arch: str
     dtype: str
@@ -24,6 +24,7 @@ class CacheSummary:
     rejected: int = 0  # candidates that a rule excludes
     failed: int = 0
     timed_out: int = 0
+    disturbed: int = 0  # failures of the machine, which the next run tries again
     workers: int = 0
     seconds: float = 0.0
     stages: dict[str, float] = field(default_factory=dict)  # worker seconds by stage, and the parent's own
@@ -33,7 +34,12 @@ class CacheSummary:
     @property
     def complete(self) -> bool:
         """Everything asked for is in the file."""
-        return not (self.failed or self.timed_out)
+        return not self.missing
+
+    @property
+    def missing(self) -> int:
+        """Identities without a kernel."""
+        return self.failed + self.timed_out + self.disturbed
 
     def to_json(self) -> dict[str, Any]:
         """All fields; seconds to the millisecond."""

@@ -13,7 +13,11 @@ from aot.farm.results import STAGES, Chunk, Claim, Compiled, Emission, Facts, Fa
 from aot.kernels import KernelSource, emit
 from aot.toolchain import Engine, Toolchain, content_key, link, open_engine, read_code_object, symbol_of, with_symbol
 from aot.toolchain.loader_contract import Expected, check_loader_contract
+from aot.workers.child import MachineError
 from cache_schema.identity import Identity
+
+# What says nothing of a kernel: no memory, no file, no compiler at this moment.
+_OF_THE_MACHINE = (MemoryError, OSError, MachineError)
 
 
 def first_of_each_key() -> Claim:
@@ -47,7 +51,8 @@ def _build(toolchain: Toolchain, identity: Identity, row: int, claim: Claim) -> 
         watch.lap("claim")
         made = _compile(toolchain, identity.arch, source, key, watch) if granted else None
     except Exception as error:  # whatever went wrong, it is this kernel's outcome and not the build's end
-        return UnitResult(emission, Failure(watch.next_stage, one_line(error)), watch.seconds)
+        passing = isinstance(error, _OF_THE_MACHINE)
+        return UnitResult(emission, Failure(watch.next_stage, one_line(error), passing), watch.seconds)
     return UnitResult(emission, made, watch.seconds)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from aot.toolchain.errors import CompileError, ToolchainMissingError
+from aot.workers.child import MachineError, lacks_memory
 
 Handle = int
 
@@ -77,10 +78,15 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
 
 @functools.lru_cache(maxsize=4)
 def load(path: Path) -> ctypes.CDLL:
-    """libLLVM at `path`, with every signature set and the AMDGPU target registered. One instance per process."""
+    """libLLVM at `path`, with every signature set and the AMDGPU target registered. One instance per process.
+
+    Raises ToolchainMissingError for what is no such library, MachineError where there is no memory for it.
+    """
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:
+        if lacks_memory(str(error)):
+            raise MachineError(f"too little memory to load {path}: {error}") from error
         raise ToolchainMissingError(f"cannot load {path}: {error}", "scripts/setup") from error
     for name, (result, arguments) in _SIGNATURES.items():
         try:

@@ -25,7 +25,6 @@ from aot.verification.verify import Group, Task, Verdict, verify_groups
 from cache_schema.cache_check import sealed_sha256
 from cache_schema.cache_reader import Cache
 from cache_schema.errors import RequestError
-from cache_schema.outcome import OutcomeKind
 from cache_schema.problem_parse import load_problem_file
 from cache_schema.table import IdentityTable
 from grids.catalogue import buildable
@@ -130,8 +129,8 @@ def verify(request: VerifyRequest, watch: Callable[[int, VerifySummary], None]) 
         cases = request.cases
         problems = EDGES
         # A kernel that was wanted and could not be built is no excuse.
-        failed = {kind for kind, _ in cache.outcome_counts()} & {OutcomeKind.FAILED, OutcomeKind.TIMED_OUT}
-        summary.strict, summary.static = request.strict or bool(failed), request.static
+        failed = any(kind.failure for kind, _ in cache.outcome_counts())
+        summary.strict, summary.static = request.strict or failed, request.static
         if request.problems is not None:
             problems = hashlib.sha256(request.problems.read_bytes()).hexdigest() if request.problems.is_file() else ""
             table = cache.table.take(np.array(entries))

@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from aot.workers.admission import WORKER_BYTES
+from aot.workers.child import OWN_SIGNALS, lacks_memory
 from aot.workers.interrupt import StopFlag
 from aot.workers.process import WorkerProcess, describe_status, start_worker
 from cache_schema.errors import DeliveryError
@@ -42,6 +43,7 @@ class Lost(StrEnum):
     """Why a row has no result."""
 
     DIED = "died"
+    KILLED = "killed"  # from outside, or for want of memory
     TIMED_OUT = "timed_out"
     RAISED = "raised"
 
@@ -191,7 +193,8 @@ class Pool:
             worker.rows.popleft()
             queue.put_back(worker.rows)
             return
-        self._lose_head(worker, queue, listener, Lost.DIED, reason)
+        killed = (status < 0 and -status not in OWN_SIGNALS) or lacks_memory(words)
+        self._lose_head(worker, queue, listener, Lost.KILLED if killed else Lost.DIED, reason)
 
     def _enforce_limits(self, queue: _Queue, listener: Listener) -> None:
         now = time.monotonic()

@@ -83,6 +83,15 @@ def _fake(identity: Identity, row: int, claim: Callable[[int, Emission], bool], 
             os.kill(os.getpid(), signal.SIGSEGV)
         case "hang":
             time.sleep(600)
+        case "memory":
+            return UnitResult(emission, Failure("codegen", "MemoryError: ", passing=True), seconds)
+        case "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "stopped":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        case "abort":
+            os.write(2, b"LLVM ERROR: out of memory\n")
+            os.abort()
         case "codegen":
             return UnitResult(emission, Failure("codegen", "Cannot select"), seconds)
     return UnitResult(emission, Compiled(Facts(1024, 64, 0, 32, 0, 0, 0), code_of(key)), seconds)

@@ -212,13 +212,59 @@ def test_failures_are_recorded_and_spare_the_rest(make: Make, behaviour: Behavio
     inode = summary.cache.stat().st_ino
     behaviour.log.unlink()
     again = _one(make(act=broken, time_limit=2.0))
-    assert logged(behaviour, "") == []
+    assert logged(behaviour, "emit") == [digests[30]]  # a time limit may hold on another day
     assert (again.reused, again.failed, again.timed_out, again.changed) == (LIMIT - 4, 3, 1, False)
     assert again.cache.stat().st_ino == inode
+    assert again.notes == [
+        "3 failed in an earlier build and were not tried again; --retry-failed tries them",
+        "1 were lost to this machine or to the time limit; the same command tries them again",
+    ]
+    behaviour.log.unlink()
     mended = _one(make(retry_failed=True))
     assert len(logged(behaviour, "emit")) == 4
     assert mended.complete
     assert mended.cache.read_bytes() == _one(make("fresh")).cache.read_bytes()
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_what_the_machine_failed_is_tried_again(make: Make, behaviour: Behaviour, stopped: bool) -> None:
+    """No memory, a worker killed or stopped from outside, an abort for want of memory: all is there after the next run.
+
+    From the cache file as from the working store of a build that was stopped.
+    """
+    digests = [digest.tobytes().hex() for digest in select(make().scope, "bf16").digests]
+    faults = dict(zip((digests[i] for i in (3, 10, 20, 30)), ("memory", "killed", "stopped", "abort"), strict=True))
+    request = make(act=replace(behaviour, faults=faults), time_limit=2.0, jobs=1)
+    if stopped:
+        stop = StopFlag()
+
+        class StopAtTheEnd(Silent):
+            def advance(self, done: int, counts: Counts) -> None:  # noqa: ARG002
+                if counts.disturbed + counts.timed_out == 4:
+                    stop.set()
+
+        with pytest.raises(BuildInterruptedError):
+            build(request, StopAtTheEnd(), stop)
+    else:
+        summary = _one(request)
+        assert (summary.failed, summary.timed_out, summary.disturbed) == (0, 1, 3)
+        assert not summary.complete
+        with Cache.open(summary.cache) as cache:
+            kinds = Counter(OutcomeKind(int(kind)) for kind in cache.ledger.kind if OutcomeKind(int(kind)).failure)
+        assert kinds == {OutcomeKind.DISTURBED: 3, OutcomeKind.TIMED_OUT: 1}
+    mended = _one(make())
+    assert mended.complete
+    assert mended.notes == []
+    assert mended.cache.read_bytes() == _one(make("fresh")).cache.read_bytes()
+
+
+def test_a_machine_that_compiles_nothing_ends_the_build(make: Make, behaviour: Behaviour) -> None:
+    """One error instead of one failure per kernel, and the next run starts as if nothing had been."""
+    digests = [digest.tobytes().hex() for digest in select(make().scope, "bf16").digests]
+    broken = replace(behaviour, faults=dict.fromkeys(digests, "memory"))
+    with pytest.raises(DeliveryError, match=r"compiles nothing: codegen: MemoryError: ; the same command tries again"):
+        build(make(act=broken))
+    assert _one(make()).complete
 
 
 def test_a_failed_key_fails_for_all_who_share_it(make: Make, behaviour: Behaviour) -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
+import textwrap
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -103,3 +107,44 @@ def test_a_failure_is_a_result(toolchain: Toolchain, identity: Identity) -> None
     assert "no_such_algorithm" in results[0].made.message
     assert "\n" not in results[0].made.message
     assert isinstance(results[1].made, Compiled)
+
+
+@pytest.mark.parametrize(
+    ("tool", "message"),
+    [
+        (None, "cannot run"),
+        ("kill -9 $$", "was ended by SIGKILL"),
+        ("echo LLVM ERROR: out of memory >&2; exit 1", "out of memory"),
+        ("echo error: no such intrinsic >&2; exit 1", "no such intrinsic"),
+        ("kill -SEGV $$", "failed"),
+    ],
+)
+def test_faults_of_the_machine_are_told_apart(
+    toolchain: Toolchain, identity: Identity, tool: str | None, message: str, tmp_path: Path
+) -> None:
+    """A compiler that is away, is killed or lacks memory is not about the kernel; one that refuses or crashes is."""
+    clang = tmp_path / "clang"
+    if tool:
+        clang.write_text(f"#!/bin/sh\n{tool}\n")
+        clang.chmod(0o755)
+    other = replace(toolchain, engine="clang", engines=("clang",), clang=clang)
+    ((_, result),) = build_chunk(_chunk(other, identity))
+    assert isinstance(result.made, Failure)
+    assert message in result.made.message
+    assert result.made.passing is (message not in ("no such intrinsic", "failed"))
+
+
+def test_too_little_memory_for_the_compiler(toolchain: Toolchain, identity: Identity, tmp_path: Path) -> None:
+    """Where LLVM does not fit, the reason is memory, and the kernel is not to blame."""
+    (tmp_path / "chunk").write_bytes(pickle.dumps(_chunk(toolchain, identity)))
+    script = f"""
+        import pickle, resource
+        from pathlib import Path
+        from aot.farm.units import build_chunk
+        resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20))
+        ((_, result),) = build_chunk(pickle.loads(Path({str(tmp_path / "chunk")!r}).read_bytes()))
+        print(result.made.passing, result.made.message)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3])
+    assert done.stdout.startswith("True MachineError: too little memory to load ")

@@ -102,7 +102,7 @@ def test_faults_take_only_their_own_row(tmp_path: Path) -> None:
         19: (Lost.TIMED_OUT, "took longer than 2 s"),
         24: (Lost.RAISED, "ValueError: the unit has a bug"),
         33: (Lost.RAISED, "the unit function reported nothing"),
-        41: (Lost.DIED, "worker died: SIGKILL"),
+        41: (Lost.KILLED, "worker died: SIGKILL"),
         55: (Lost.DIED, "worker died: exit code 7"),
         57: (Lost.RAISED, "MemoryError: "),
     }

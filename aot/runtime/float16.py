@@ -17,6 +17,9 @@ from cache_schema.errors import UnknownValueError
 Bits = npt.NDArray[np.uint16]
 Reals = npt.NDArray[np.float64]
 
+#: Elements of a large tensor that are worked on at a time: what is needed beside them stays small beside the tensor.
+SLICE_ELEMENTS = 1 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class Format:
@@ -63,12 +66,36 @@ def widen(bits: Bits, dtype: str) -> Reals:
 def narrow(values: npt.NDArray[Any], dtype: str) -> Bits:
     """Nearest 16-bit values, ties to even, overflow to infinity; any NaN becomes the quiet NaN of the format."""
     reals = np.asarray(values, dtype=np.float64)
+    result = np.empty(reals.shape, np.uint16)
+    flat, bits = reals.reshape(-1), result.reshape(-1)
+    for start in range(0, flat.size, SLICE_ELEMENTS):
+        part = slice(start, start + SLICE_ELEMENTS)
+        bits[part] = _narrow(flat[part], dtype)
+    return result
+
+
+def _narrow(reals: Reals, dtype: str) -> Bits:
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         if format_of(dtype) is FORMATS["fp16"]:
             bits = reals.astype(np.float16).view(np.uint16)
         else:
             bits = _bf16_of_f32(_f32_rounded_to_odd(reals))
     return np.where(np.isnan(reals), np.uint16(quiet_nan(dtype)), bits)
+
+
+def largest(bits: Bits, dtype: str) -> float:
+    """The largest magnitude; NaN if there is a NaN, 0 if there is nothing."""
+    flat = bits.reshape(-1)
+    parts = (flat[i : i + SLICE_ELEMENTS] & np.uint16(0x7FFF) for i in range(0, flat.size, SLICE_ELEMENTS))
+    patterns = np.array([max((int(part.max()) for part in parts), default=0)], np.uint16)
+    return float(widen(patterns, dtype)[0])
+
+
+def is_finite(bits: Bits, dtype: str) -> npt.NDArray[np.bool_]:
+    """Neither an infinity nor a NaN."""
+    exponent = np.uint16(0x7FFF & ~((1 << format_of(dtype).fraction_bits) - 1))
+    finite: npt.NDArray[np.bool_] = (bits & exponent) != exponent
+    return finite
 
 
 def quiet_nan(dtype: str) -> int:
@@ -99,7 +126,9 @@ def _bf16_of_f32(bits: npt.NDArray[np.uint32]) -> Bits:
 def quantum_exponent(bits: Bits, dtype: str) -> int | None:
     """Largest e such that every finite value is a multiple of 2**e; None when all of them are zero."""
     layout = format_of(dtype)
-    magnitude = np.unique(bits & np.uint16(0x7FFF)).astype(np.int64)
+    flat = bits.reshape(-1)
+    parts = [np.unique(flat[i : i + SLICE_ELEMENTS] & np.uint16(0x7FFF)) for i in range(0, flat.size, SLICE_ELEMENTS)]
+    magnitude = np.unique(np.concatenate([np.zeros(0, np.uint16), *parts])).astype(np.int64)
     exponent = magnitude >> layout.fraction_bits
     finite = (magnitude != 0) & (exponent != (0x7FFF >> layout.fraction_bits))
     exponent, magnitude = exponent[finite], magnitude[finite]

@@ -4,18 +4,18 @@
 
 dx and dw are the two adjoints of the same relation. Only positions inside the image are terms: padding contributes
 nothing, so a NaN or an infinity reaches exactly the results whose window holds it. Every tap (i, j) of the filter is
-one matrix product over strided slices; nothing is shared with the kernels.
+one matrix product over strided slices; nothing is shared with the kernels. Large operands are taken in pieces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from aot.runtime.float16 import Bits, Reals, quantum_exponent, widen
+from aot.runtime.float16 import Bits, Reals, is_finite, largest, quantum_exponent, widen
 from cache_schema.problem import ConvProblem
 
 #: Names of the two operands and of the result, in the order of the kernel arguments.
@@ -23,6 +23,12 @@ TENSORS = {"fwd": ("x", "w", "y"), "wgrad": ("dy", "x", "dw"), "dgrad": ("dy", "
 
 #: Significant bits of f32: integers up to 2**24 and their sums below that are exact.
 F32_BITS = 24
+
+#: Elements of an operand that are widened at a time; 32 MB, far beyond the caches and far below any memory.
+PIECE_ELEMENTS = 1 << 22
+
+#: How terms are looked at: as they are, or without their signs.
+_View = Callable[[Bits, str], Reals]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +81,23 @@ def reference(problem: ConvProblem, a: Bits, b: Bits, sum_bits: int = F32_BITS) 
     `sum_bits` are the significant bits in which sums are made, which decide whether one upper bound of the magnitude
     shows them to be exact.
     """
-    left, right = widen(a, problem.dtype), widen(b, problem.dtype)
     exponents = quantum_exponent(a, problem.dtype), quantum_exponent(b, problem.dtype)
     quantum = None if exponents[0] is None or exponents[1] is None else exponents[0] + exponents[1]
     convolve = {"fwd": _forward, "wgrad": _weight_gradient, "dgrad": _data_gradient}[problem.direction]
     # Infinities and NaNs are data here.
     with np.errstate(all="ignore"):
-        value = convolve(problem, left, right)
+        value = convolve(problem, a, b, widen)
         terms = reduction_length(problem)
-        most = terms * np.abs(left).max(initial=0.0) * np.abs(right).max(initial=0.0)
+        most = terms * largest(a, problem.dtype) * largest(b, problem.dtype)
         if quantum is None or most <= 2.0 ** (sum_bits + quantum):
             magnitude: Reals = np.broadcast_to(np.float64(most), value.shape)
         else:
-            magnitude = convolve(problem, np.abs(left), np.abs(right))
-    return Reference(value, magnitude, terms, quantum, _overhang_nan(problem, left, right))
+            magnitude = convolve(problem, a, b, _absolute)
+    return Reference(value, magnitude, terms, quantum, _overhang_nan(problem, a, b))
+
+
+def _absolute(bits: Bits, dtype: str) -> Reals:
+    return widen(bits & np.uint16(0x7FFF), dtype)
 
 
 def _span(extent: int, outputs: int, *, tap: int, stride: int, pad: int) -> tuple[slice, slice]:
@@ -119,61 +128,95 @@ def _taps(problem: ConvProblem) -> Iterator[_Tap]:
             yield _Tap(i, j, out_rows, out_cols, in_rows, in_cols)
 
 
+def _pieces(problem: ConvProblem, tap: _Tap) -> Iterator[tuple[slice, _Tap]]:
+    """Images, and the part of a tap's outputs, that together meet `PIECE_ELEMENTS` of any tensor, or one pixel."""
+    channels = max(problem.c, problem.k)
+    rows, cols = (part.stop - part.start for part in (tap.out_rows, tap.out_cols))
+    if not rows * cols:
+        return
+    col_step = max(1, min(cols, PIECE_ELEMENTS // channels))
+    row_step = max(1, min(rows, PIECE_ELEMENTS // (channels * col_step)))
+    whole = row_step == rows and col_step == cols
+    image_step = max(1, PIECE_ELEMENTS // (channels * rows * cols)) if whole else 1
+    for image in range(0, problem.n, image_step):
+        for row in range(0, rows, row_step):
+            for col in range(0, cols, col_step):
+                part = _Tap(
+                    tap.i,
+                    tap.j,
+                    _cut(tap.out_rows, row, row_step),
+                    _cut(tap.out_cols, col, col_step),
+                    _cut(tap.in_rows, row, row_step),
+                    _cut(tap.in_cols, col, col_step),
+                )
+                yield slice(image, min(image + image_step, problem.n)), part
+
+
+def _cut(part: slice, first: int, count: int) -> slice:
+    """Some of the positions of a slice that has a start and an end."""
+    step = part.step or 1
+    return slice(part.start + first * step, min(part.stop, part.start + (first + count - 1) * step + 1), part.step)
+
+
 def _by_group(pixels: Reals, groups: int) -> Reals:
     """[n, h, w, channels] as [group, pixel, channel of the group]."""
     return np.moveaxis(pixels.reshape(-1, groups, pixels.shape[-1] // groups), 1, 0)
 
 
-def _weights(problem: ConvProblem, w: Reals, tap: _Tap) -> Reals:
+def _weights(problem: ConvProblem, w: Bits, tap: _Tap) -> Bits:
     """[group, filter of the group, channel] of one tap."""
     return w[:, tap.i, tap.j, :].reshape(problem.groups, problem.kpg, problem.cpg)
 
 
-def _forward(problem: ConvProblem, x: Reals, w: Reals) -> Reals:
+def _forward(problem: ConvProblem, x: Bits, w: Bits, view: _View) -> Reals:
     y = np.zeros(problem.y_shape)
     for tap in _taps(problem):
-        seen = x[:, tap.in_rows, tap.in_cols, :]
-        if seen.size:
-            product = _by_group(seen, problem.groups) @ np.swapaxes(_weights(problem, w, tap), 1, 2)
-            y[:, tap.out_rows, tap.out_cols, :] += np.moveaxis(product, 0, 1).reshape(*seen.shape[:3], problem.k)
+        weights = np.swapaxes(view(_weights(problem, w, tap), problem.dtype), 1, 2)
+        for images, part in _pieces(problem, tap):
+            seen = view(x[images, part.in_rows, part.in_cols, :], problem.dtype)
+            product = _by_group(seen, problem.groups) @ weights
+            shape = *seen.shape[:3], problem.k
+            y[images, part.out_rows, part.out_cols, :] += np.moveaxis(product, 0, 1).reshape(shape)
     return y
 
 
-def _data_gradient(problem: ConvProblem, dy: Reals, w: Reals) -> Reals:
+def _data_gradient(problem: ConvProblem, dy: Bits, w: Bits, view: _View) -> Reals:
     dx = np.zeros(problem.x_shape)
     for tap in _taps(problem):
-        seen = dy[:, tap.out_rows, tap.out_cols, :]
-        if seen.size:
-            product = _by_group(seen, problem.groups) @ _weights(problem, w, tap)
-            dx[:, tap.in_rows, tap.in_cols, :] += np.moveaxis(product, 0, 1).reshape(*seen.shape[:3], problem.c)
+        weights = view(_weights(problem, w, tap), problem.dtype)
+        for images, part in _pieces(problem, tap):
+            seen = view(dy[images, part.out_rows, part.out_cols, :], problem.dtype)
+            product = _by_group(seen, problem.groups) @ weights
+            shape = *seen.shape[:3], problem.c
+            dx[images, part.in_rows, part.in_cols, :] += np.moveaxis(product, 0, 1).reshape(shape)
     return dx
 
 
-def _weight_gradient(problem: ConvProblem, dy: Reals, x: Reals) -> Reals:
+def _weight_gradient(problem: ConvProblem, dy: Bits, x: Bits, view: _View) -> Reals:
     dw = np.zeros(problem.w_shape)
     for tap in _taps(problem):
-        seen = x[:, tap.in_rows, tap.in_cols, :]
-        if seen.size:
-            gradient = _by_group(dy[:, tap.out_rows, tap.out_cols, :], problem.groups)
-            product = np.swapaxes(gradient, 1, 2) @ _by_group(seen, problem.groups)
+        for images, part in _pieces(problem, tap):
+            seen = view(x[images, part.in_rows, part.in_cols, :], problem.dtype)
+            gradient = view(dy[images, part.out_rows, part.out_cols, :], problem.dtype)
+            product = np.swapaxes(_by_group(gradient, problem.groups), 1, 2) @ _by_group(seen, problem.groups)
             dw[:, tap.i, tap.j, :] += product.reshape(problem.k, problem.cpg)
     return dw
 
 
-def _overhang_nan(problem: ConvProblem, a: Reals, b: Reals) -> npt.NDArray[np.bool_]:
+def _overhang_nan(problem: ConvProblem, a: Bits, b: Bits) -> npt.NDArray[np.bool_]:
     """Results for which the operand that padding does not mask is not finite where the other one is padding."""
     marked = np.zeros(tensor_shape(problem, TENSORS[problem.direction][2]), dtype=np.bool_)
     loose = a if problem.direction == "wgrad" else b
-    if np.isfinite(loose).all():
+    if np.isfinite(largest(loose, problem.dtype)):
         return marked
     for tap in _taps(problem):
         if problem.direction == "wgrad":
             outside = np.ones((problem.ho, problem.wo), dtype=np.bool_)
             outside[tap.out_rows, tap.out_cols] = False
-            wild = np.logical_not(np.isfinite(a[:, outside, :])).reshape(-1, problem.k).any(axis=0)
+            wild = np.logical_not(is_finite(a[:, outside, :], problem.dtype)).reshape(-1, problem.k).any(axis=0)
             marked[:, tap.i, tap.j, :] |= wild.reshape(problem.k, 1)
             continue
-        wild_weights = ~np.isfinite(_weights(problem, b, tap))
+        wild_weights = ~is_finite(_weights(problem, b, tap), problem.dtype)
         if problem.direction == "fwd":
             outside = np.ones((problem.ho, problem.wo), dtype=np.bool_)
             outside[tap.out_rows, tap.out_cols] = False

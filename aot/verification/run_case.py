@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,9 @@ from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE
 from aot.runtime.problem_text import problem_text
 from aot.runtime.reference import F32_BITS, Reference, reference
 from aot.verification.edge_case import EdgeCase
+from aot.verification.memory import keep, kept_bytes
 from cache_schema.problem import ConvProblem
 
-#: References kept: kernels are visited in an order in which neighbours often share their problems.
-KEPT_REFERENCES = 128
 #: Faults that are told of one run; the rest is counted.
 TOLD_FAULTS = 3
 
@@ -60,8 +58,8 @@ class CaseResult:
         return record
 
 
-@lru_cache(maxsize=KEPT_REFERENCES)
-def operands(problem: ConvProblem, kind: str, seed: int, sum_bits: int = F32_BITS) -> tuple[Bits, Bits, Reference]:
+@keep(kept_bytes)
+def operands(problem: ConvProblem, kind: str, seed: int, sum_bits: int) -> tuple[Bits, Bits, Reference]:
     """Operands, which callers must not write to, and the exact result, for sums made in so many bits."""
     a, b = make_inputs(problem, kind, seed)
     exact = reference(problem, a, b, sum_bits)
@@ -70,10 +68,14 @@ def operands(problem: ConvProblem, kind: str, seed: int, sum_bits: int = F32_BIT
     return a, b, exact
 
 
-@lru_cache(maxsize=KEPT_REFERENCES)
+@keep(kept_bytes)
 def _tolerance(problem: ConvProblem, kind: str, seed: int, partial_sums: int, rounded_sums: int) -> Tolerance:
-    sum_bits = format_of(problem.dtype).significant_bits if rounded_sums > 1 else F32_BITS
-    return tolerance(operands(problem, kind, seed, sum_bits)[2], problem.dtype, partial_sums, rounded_sums)
+    exact = operands(problem, kind, seed, _sum_bits(problem, rounded_sums))[2]
+    return tolerance(exact, problem.dtype, partial_sums, rounded_sums)
+
+
+def _sum_bits(problem: ConvProblem, rounded_sums: int) -> int:
+    return format_of(problem.dtype).significant_bits if rounded_sums > 1 else F32_BITS
 
 
 def run_case(case: EdgeCase, plan: Plan, devices: tuple[Device, Device], code: CodeProvider, seed: int) -> CaseResult:
@@ -84,7 +86,7 @@ def run_case(case: EdgeCase, plan: Plan, devices: tuple[Device, Device], code: C
     equal.
     """
     first, second, result = plan.buffers[:3]
-    a, b, _ = operands(case.problem, case.inputs, seed)
+    a, b, _ = operands(case.problem, case.inputs, seed, _sum_bits(case.problem, plan.rounded_sums))
     runs: list[Bits] = []
     faults: list[str] = []
     instructions = 0

@@ -7,21 +7,24 @@ import functools
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from aot.inspection.resolve import resolve
+from aot.runtime.problem_text import problem_text
 from aot.toolchain.disassemble import find_disassembler
 from aot.verification.edge_case import EdgeCase
 from aot.verification.edges import EDGES
 from aot.verification.evidence import RIGHT as VERDICT_RIGHT
 from aot.verification.evidence import SUFFIX, Evidence, Header, default_path
-from aot.verification.problem_file import Decision, decide
+from aot.verification.memory import bytes_to_have, peak_bytes, room_for
+from aot.verification.problem_file import SKIPPED, Decision, decide
 from aot.verification.verifier import VERIFIER
 from aot.verification.verify import Group, Task, Verdict, verify_groups
+from aot.workers.admission import WORKER_BYTES
 from cache_schema.cache_check import sealed_sha256
 from cache_schema.cache_reader import Cache
 from cache_schema.errors import RequestError
@@ -118,10 +121,12 @@ def evidence_path(cache: Path, problems: Path | None) -> Path:
 def verify(request: VerifyRequest, watch: Callable[[int, VerifySummary], None]) -> VerifySummary:
     """Run it all; `watch` is told the number of verdicts still to come, and the counts so far, at every verdict.
 
-    Raises RequestError for a request without kernels, ToolchainMissingError where nothing disassembles, and what
-    opening the files raises.
+    Raises RequestError for a request without kernels or a problem that memory does not hold, ToolchainMissingError
+    where nothing disassembles, and what opening the files raises.
     """
     started = time.monotonic()
+    room = bytes_to_have()
+    _refuse_too_large(request.cases or (), room)
     summary = VerifySummary(str(request.cache), str(request.evidence) if request.evidence else None)
     with Cache.open(request.cache) as cache:
         sealed_sha256(cache)  # earlier evidence says nothing of a file that was damaged since
@@ -136,6 +141,7 @@ def verify(request: VerifyRequest, watch: Callable[[int, VerifySummary], None]) 
             table = cache.table.take(np.array(entries))
             whole = _grid(cache.arch, cache.dtype)
             summary.decisions = decide(load_problem_file(request.problems), table, cache.dtype, whole)
+            summary.decisions = [_within(decision, room) for decision in summary.decisions]
             cases = tuple(decision.case for decision in summary.decisions if decision.case is not None)
         header = Header(cache.seal, cache.arch, cache.dtype, VERIFIER, request.engine, request.seed, problems)
         groups = _groups(cache, entries)
@@ -156,10 +162,11 @@ def verify(request: VerifyRequest, watch: Callable[[int, VerifySummary], None]) 
     if left:
         find_disassembler(None)  # the emulator reads by it: better one error than one per kernel
     waiting = sum(map(len, left))
+    jobs = max(1, min(request.jobs, room // (WORKER_BYTES + room_for(cases or ()))))
     task = Task(request.cache, cases, request.engine, request.seed, request.static, header.cache)
     watch(waiting, summary)
     try:
-        with contextlib.closing(verify_groups(task, left, request.jobs)) as verdicts:
+        with contextlib.closing(verify_groups(task, left, jobs)) as verdicts:
             for verdict in verdicts:
                 if evidence:
                     evidence.add(verdict)
@@ -173,6 +180,25 @@ def verify(request: VerifyRequest, watch: Callable[[int, VerifySummary], None]) 
     summary.failures.sort(key=lambda verdict: str(verdict["digests"]))
     summary.seconds = time.monotonic() - started
     return summary
+
+
+def _refuse_too_large(cases: Sequence[EdgeCase], room: int) -> None:
+    for case in cases:
+        if told := _too_large(case, room):
+            raise RequestError(f"problem {problem_text(case.problem)}: {told}")
+
+
+def _within(decision: Decision, room: int) -> Decision:
+    """The decision, unless its problem does not fit into so many bytes."""
+    told = _too_large(decision.case, room) if decision.case else ""
+    return replace(decision, status=SKIPPED, reason=told, case=None) if told else decision
+
+
+def _too_large(case: EdgeCase, room: int) -> str:
+    needed = peak_bytes(case.problem, case.inputs)
+    if needed <= room:
+        return ""
+    return f"verifying it takes {needed / 1e9:.1f} GB of memory, and this process may have {room / 1e9:.1f} GB"
 
 
 def _grid(arch: str, dtype: str) -> Callable[[str], IdentityTable]:

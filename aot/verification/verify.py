@@ -17,8 +17,10 @@ from aot.runtime.problem_text import problem_text
 from aot.verification.edge_case import EdgeCase
 from aot.verification.evidence import ERROR, RIGHT, WRONG
 from aot.verification.kernel_cases import Launcher, kernel_cases
+from aot.verification.memory import KEPT_BYTES
 from aot.verification.run_case import CaseResult, run_case
 from aot.verification.run_reduce import run_reduce
+from aot.workers.admission import WORKER_BYTES
 from aot.workers.pool import Lost, Pool, Work
 from cache_schema.cache_reader import Cache, Entry
 from cache_schema.errors import CacheError, DeliveryError
@@ -69,7 +71,7 @@ def verify_groups(task: Task, groups: Sequence[Group], jobs: int) -> Generator[V
     verdicts = _Verdicts(task, groups)
     # They inherit the environment: one thread each for the reference's matrix products, as there is a worker per core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    with Pool(jobs, time_limit=KERNEL_SECONDS) as pool:
+    with Pool(jobs, time_limit=KERNEL_SECONDS, worker_bytes=WORKER_BYTES + KEPT_BYTES) as pool:
         for _ in pool.steps(Work(_work, payload_of, range(len(groups))), verdicts):
             yield from verdicts.take()
     yield from verdicts.take()

@@ -80,9 +80,19 @@ class Pool:
     """Up to `workers` processes, started when there is work and kept warm until the pool is closed."""
 
     def __init__(
-        self, workers: int, *, time_limit: float, stop: StopFlag | None = None, memory_limit: int | None = None
+        self,
+        workers: int,
+        *,
+        time_limit: float,
+        stop: StopFlag | None = None,
+        memory_limit: int | None = None,
+        worker_bytes: int = WORKER_BYTES,
     ) -> None:
-        """`time_limit` in seconds of wall time per row, `memory_limit` in bytes of a worker's own data."""
+        """`time_limit` in seconds of wall time per row, `memory_limit` in bytes of a worker's own data.
+
+        A worker that holds more than `worker_bytes` when it is done with a chunk is replaced.
+        """
+        self._worker_bytes = worker_bytes
         self._limit = workers
         self._time_limit = time_limit
         self._memory_limit = memory_limit
@@ -171,7 +181,7 @@ class Pool:
                 case ("done", resident_bytes):
                     self._lose_head(worker, queue, listener, Lost.RAISED, "the unit function reported nothing")
                     worker.busy = False
-                    if resident_bytes > WORKER_BYTES:
+                    if resident_bytes > self._worker_bytes:
                         self._forget(worker)
                 case ("ready",):
                     worker.ready, worker.busy = True, False

@@ -152,7 +152,7 @@ def test_half_and_twice_the_result_are_wrong(arch: str) -> None:
     for identity in (chosen.row(number) for number in range(len(chosen))):
         for case in edge_cases(identity):
             plan = make_plan(unbuilt(identity), case.problem, WgradOptions(case.degree))
-            _, _, exact = operands(case.problem, case.inputs, 1, sum_bits=8)
+            _, _, exact = operands(case.problem, case.inputs, 1, 8)
             allowed = tolerance(exact, "bf16", plan.partial_sums, plan.rounded_sums)
             assert allowed.meaningful
             for factor in (0.5, 2.0):

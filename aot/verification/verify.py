@@ -17,7 +17,7 @@ from aot.runtime.problem_text import problem_text
 from aot.verification.edge_case import EdgeCase
 from aot.verification.evidence import ERROR, RIGHT, WRONG
 from aot.verification.kernel_cases import Launcher, kernel_cases
-from aot.verification.memory import KEPT_BYTES
+from aot.verification.memory import KEPT_BYTES, peak_bytes
 from aot.verification.run_case import CaseResult, run_case
 from aot.verification.run_reduce import run_reduce
 from aot.workers.admission import WORKER_BYTES
@@ -30,8 +30,10 @@ from cache_schema.label import encode
 #: A kernel that is still run after this many seconds never ends: budgets of instructions end the slowest in minutes,
 #: and a file of problems has hundreds of them at the most.
 KERNEL_SECONDS = 6 * 3600.0
-#: So few are verified in this process: starting others would take longer.
+#: So few are verified in this process: starting others would take longer. Problems beyond these limits take seconds
+#: in native code, during which this process would answer no signal.
 FEW_KERNELS = 8
+_QUICK_FLOPS, _QUICK_BYTES = 100_000_000, 64 << 20
 
 Verdict = dict[str, Any]
 #: Entries that share a code object.
@@ -59,7 +61,7 @@ def verify_groups(task: Task, groups: Sequence[Group], jobs: int) -> Generator[V
     A worker that dies or hangs takes only the kernel with it that it worked on; that kernel's verdict is an error.
     Raises DeliveryError when workers cannot work at all, or the file is replaced while they do.
     """
-    if len(groups) <= FEW_KERNELS:
+    if len(groups) <= FEW_KERNELS and all(map(_is_quick, task.cases or ())):
         with Cache.open(task.cache) as cache:
             for group in groups:
                 yield verify_group(task, cache, group)
@@ -75,6 +77,10 @@ def verify_groups(task: Task, groups: Sequence[Group], jobs: int) -> Generator[V
         for _ in pool.steps(Work(_work, payload_of, range(len(groups))), verdicts):
             yield from verdicts.take()
     yield from verdicts.take()
+
+
+def _is_quick(case: EdgeCase) -> bool:
+    return case.problem.flops <= _QUICK_FLOPS and peak_bytes(case.problem, case.inputs) <= _QUICK_BYTES
 
 
 def verify_group(task: Task, cache: Cache, group: Group) -> Verdict:

@@ -99,3 +99,19 @@ def test_nohup_is_respected(quick_cache: Path, tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)
     assert process.returncode == 128 + signal.SIGTERM
+
+
+def test_a_long_launch_does_not_hold_a_signal_up(quick_cache: Path) -> None:
+    """One problem that takes seconds in native code: the command ends at once all the same."""
+    problem = "n=32 c=64 h=56 w=56 k=64 y=3 x=3 pad=1"
+    command = [sys.executable, "-m", "aot.cli.main", "verify", str(quick_cache), "--problem", problem, "--json"]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while len(pids := descendants(process.pid)) < 2:
+        assert process.poll() is None
+        time.sleep(0.02)
+    started = time.monotonic()
+    process.terminate()
+    stdout, _ = process.communicate(timeout=30)
+    assert time.monotonic() - started < 2
+    assert (process.returncode, json.loads(stdout)["exit_code"]) == (143, 143)
+    assert left_over(pids) == []

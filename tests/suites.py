@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from cache_schema.problem import ConvProblem
 from cache_schema.problem_parse import load_problem_file
+from tests.needs import needed
 
 SUITES = Path(__file__).resolve().parents[2] / "shared" / "problems"
-needs_suites = pytest.mark.skipif(not SUITES.is_dir(), reason="the shared problem suites are not beside this checkout")
+needs_suites = needed(SUITES.is_dir(), "the shared problem suites, which lie beside a checkout")
 
 
 def problems_of(suite: str, direction: str, dtype: str) -> list[ConvProblem]:

@@ -8,6 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
+
+LACKING = """
+import pytest
+
+def test_needs():
+    pytest.skip("{reason}no such compiler")
+"""
 CASES = """
 import pytest
 
@@ -27,3 +35,13 @@ def test_a_test_that_skips_all_its_cases_fails(skipped: str, code: int, tmp_path
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stdout
     assert ("test_cases: every case was skipped" in done.stdout) == bool(code)
+
+
+def test_what_the_machine_lacks_is_left_out_and_named(tmp_path: Path) -> None:
+    """A test that no machine like this can run fails nothing, and the run says what is missing."""
+    (tmp_path / "conftest.py").write_text((Path(__file__).parent / "conftest.py").read_text())
+    (tmp_path / "test_it.py").write_text(LACKING.replace("{reason}", needs.LACKING))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "test_needs: not on this machine: no such compiler" in done.stdout

@@ -20,6 +20,7 @@ from cache_schema.errors import DeliveryError
 from tests.aot.farm import fake_unit
 from tests.aot.farm.fake_unit import Behaviour, logged
 from tests.aot.farm.test_build import AXES, TOOLCHAIN
+from tests.needs import lacking
 
 ROOT = Path(__file__).parents[3]
 LIMIT = 400
@@ -136,7 +137,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "none", str(folder)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a small file system needs root; the journal's own test covers a failing write")
+        lacking("root, who may mount a small file system; the journal's own test covers a failing write")
     yield folder
     subprocess.run(["umount", str(folder)], check=True)  # noqa: S607
 

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.needs import lacking
+
 #: Debian's, and that of newer ROCm.
 LIBRARIES = ("libamd_comgr.so.2", "libamd_comgr.so.3")
 #: Whether scripts/setup --test can install it here: as root, where apt is.
@@ -68,9 +70,9 @@ def _library() -> ctypes.CDLL:
     for name in LIBRARIES:
         with contextlib.suppress(OSError):
             return ctypes.CDLL(name)
-    if INSTALLABLE:
-        pytest.fail("no comgr on this machine; scripts/setup --test installs Debian's libamd-comgr2")
-    pytest.skip("no comgr on this machine, and only root on Debian can have scripts/setup --test install it")
+    if not INSTALLABLE:
+        lacking("comgr, which scripts/setup --test installs for root on Debian")
+    pytest.fail("no comgr on this machine; scripts/setup --test installs Debian's libamd-comgr2")
 
 
 def _call(name: str, *arguments: Any) -> None:

@@ -9,6 +9,7 @@ import pytest
 from aot.toolchain import Engine, Toolchain, find_toolchain, link, open_engine
 from aot.toolchain.discover import distribution_parts
 from tests.aot.toolchain.samples import Sample, samples
+from tests.needs import lacking
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +47,7 @@ def code(toolchain: Toolchain, objects: dict[Sample, bytes]) -> dict[Sample, byt
 def llvm22() -> Toolchain:
     """The distribution's LLVM 22, where all three engines can be compared."""
     if not distribution_parts(22).engines:
-        pytest.skip("the distribution's LLVM 22 is not installed")
+        lacking("the distribution's LLVM 22")
     return find_toolchain("llvm-22")
 
 
@@ -55,5 +56,5 @@ def llvmlite22() -> Toolchain:
     """llvmlite's LLVM, where it is the 22 that the distribution's is compared with."""
     toolchain = find_toolchain("llvmlite")
     if toolchain.llvm_major != 22:
-        pytest.skip(f"llvmlite has LLVM {toolchain.llvm_version}")
+        lacking(f"the LLVM wanted in llvmlite, which has {toolchain.llvm_version}")
     return toolchain

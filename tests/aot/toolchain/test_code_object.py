@@ -15,6 +15,7 @@ from elftools.elf.elffile import ELFFile
 from aot.toolchain import CodeObject, Engine, Toolchain, link, read_code_object
 from aot.toolchain.errors import CodeObjectError
 from tests.aot.toolchain.samples import Sample
+from tests.needs import lacking
 
 
 def find(code: dict[Sample, bytes], name: str, arch: str = "gfx950") -> CodeObject:
@@ -59,7 +60,7 @@ def test_descriptor_matches_llvm(
     Only without constant tables: it decodes a .rodata that holds nothing but descriptors.
     """
     if toolchain.objdump is None:
-        pytest.skip("no llvm-objdump in this toolchain")
+        lacking("llvm-objdump")
     folder = tmp_path_factory.mktemp("descriptor")
     plain = [(sample, image) for sample, image in code.items() if not sample.tables]
     for index, (sample, image) in enumerate(plain):

@@ -9,6 +9,7 @@ import pytest
 from aot.toolchain import Toolchain, disassemble, find_toolchain, read_code_object
 from aot.toolchain.errors import DisassemblyError
 from tests.aot.toolchain.samples import Sample
+from tests.needs import lacking
 
 
 def test_covers_the_kernel(toolchain: Toolchain, code: dict[Sample, bytes]) -> None:
@@ -29,7 +30,7 @@ def test_covers_the_kernel(toolchain: Toolchain, code: dict[Sample, bytes]) -> N
 def test_both_disassemblers_agree(llvm22: Toolchain, code: dict[Sample, bytes]) -> None:
     """llvm-objdump, as a process, lists the same instructions with the same text."""
     if llvm22.libllvm is None or llvm22.objdump is None:
-        pytest.skip("needs libLLVM and llvm-objdump")
+        lacking("libLLVM and llvm-objdump")
     for image in list(code.values())[::3]:
         assert disassemble(llvm22, image) == disassemble(dataclasses.replace(llvm22, libllvm=None), image)
 

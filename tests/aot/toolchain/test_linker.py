@@ -20,6 +20,7 @@ from aot.toolchain.errors import CodeObjectError, LinkError, ToolchainMissingErr
 from aot.toolchain.link import link_with_lld
 from aot.toolchain.linker import link_object
 from tests.aot.toolchain.samples import Sample
+from tests.needs import lacking, needed
 
 PAGE_BYTES = 4096
 
@@ -28,7 +29,7 @@ PAGE_BYTES = 4096
 def with_lld(toolchain: Toolchain) -> Toolchain:
     """A toolchain whose ld.lld can be asked for the reference bytes."""
     if not toolchain.linker:
-        pytest.skip("no ld.lld on this machine")
+        lacking("ld.lld")
     return toolchain
 
 
@@ -103,7 +104,7 @@ def test_pyelftools_finds_the_kernel(code: dict[Sample, bytes]) -> None:
         assert {row for row in found if row[1] != "STB_LOCAL"} == kernel | descriptor
 
 
-@pytest.mark.skipif(not Path("/usr/bin/readelf").exists(), reason="binutils' readelf is the judge here")
+@needed(Path("/usr/bin/readelf").exists(), "binutils' readelf")
 def test_binutils_accepts_the_tables(toolchain: Toolchain, code: dict[Sample, bytes], tmp_path: Path) -> None:
     """GNU readelf finds the kernel and its descriptor through both hash tables, without a complaint."""
     sample, image = next(iter(code.items()))

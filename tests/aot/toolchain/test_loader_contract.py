@@ -16,6 +16,7 @@ from aot.toolchain.linker import link_object
 from aot.toolchain.loader_contract import REQUIREMENTS, Expected, check_loader_contract, violations
 from tests.aot.samples import QUICK
 from tests.aot.toolchain.planted import PLANTS, Planted
+from tests.needs import lacking
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def test_a_plant_is_found(sound: Planted, name: str) -> None:
 def test_stripped_objects_are_refused(sound: Planted, toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
     """What --strip-all leaves, which no loader takes, breaks the requirements of both symbol tables."""
     if not toolchain.linker:
-        pytest.skip("no ld.lld on this machine")
+        lacking("ld.lld")
     linking = importlib.import_module("aot.toolchain.link")
     monkeypatch.setattr(linking, "LLD_FLAGS", ("-shared", "--no-undefined", "--strip-all"))
     found = broken(replace(sound, code=link_with_lld(toolchain, sound.obj)))

@@ -5,8 +5,9 @@ Offsets follow natural alignment, as LLVM lays out an AMDGPU kernel argument seg
 
 from __future__ import annotations
 
+import reprlib
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -97,9 +98,10 @@ class ArgumentList:
         return [[argument.name, argument.kind] for argument in self.arguments]
 
     @classmethod
-    def from_json(cls, data: Sequence[Sequence[Any]]) -> ArgumentList:
+    def from_json(cls, data: Any) -> ArgumentList:
         """Inverse of `to_json`; `ArgumentError` for anything else."""
-        try:
-            return cls(tuple(Argument(str(name), str(kind)) for name, kind in data))
-        except (TypeError, ValueError) as error:
-            raise ArgumentError(f"not an argument list: {data!r}") from error
+        if not isinstance(data, list) or not all(
+            isinstance(pair, list) and list(map(type, pair)) == [str, str] for pair in data
+        ):
+            raise ArgumentError(f"not an argument list: {reprlib.repr(data)}")
+        return cls(tuple(Argument(name, kind) for name, kind in data))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import Lock
+from typing import Generic, TypeVar
 
 import zstandard
 
@@ -21,6 +22,8 @@ BLOCK_BYTES = 768 * 1024
 #: Decoded blocks kept: enough for neighbours in similarity order, small beside the caller's own memory.
 DECODED_BLOCKS = 8
 
+BlockT = TypeVar("BlockT")
+
 
 def compress_block(blobs: Sequence[bytes]) -> bytes:
     """The frame of one block. Depends on the blobs and the zstandard version only."""
@@ -29,12 +32,15 @@ def compress_block(blobs: Sequence[bytes]) -> bytes:
 
 
 def decompress_block(frame: bytes | memoryview, raw_bytes: int) -> bytes:
-    """The joined blobs of a frame that holds exactly `raw_bytes`; ValueError otherwise."""
+    """The joined blobs of a frame that holds exactly `raw_bytes`, and is nothing else; ValueError otherwise.
+
+    No more than `raw_bytes` are ever allocated: the caller limits them.
+    """
     try:
         content = zstandard.frame_content_size(frame)
         if content != raw_bytes:
             raise ValueError(f"frame of {content} bytes, expected {raw_bytes}")
-        raw = zstandard.ZstdDecompressor().decompress(frame)
+        raw = zstandard.ZstdDecompressor().decompress(frame, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise ValueError(f"not a zstd frame: {error}") from error
     if len(raw) != raw_bytes:
@@ -55,15 +61,15 @@ def block_starts(code_bytes: Sequence[int]) -> list[int]:
     return starts
 
 
-class BlockCache:
+class BlockCache(Generic[BlockT]):
     """The blocks decoded last, so that walking kernels in order decodes each block once. Safe between threads."""
 
-    def __init__(self, decode: Callable[[int], bytes], capacity: int = DECODED_BLOCKS) -> None:
+    def __init__(self, decode: Callable[[int], BlockT], capacity: int = DECODED_BLOCKS) -> None:
         self._decode, self._capacity = decode, capacity
-        self._blocks: OrderedDict[int, bytes] = OrderedDict()
+        self._blocks: OrderedDict[int, BlockT] = OrderedDict()
         self._lock = Lock()
 
-    def __getitem__(self, block: int) -> bytes:
+    def __getitem__(self, block: int) -> BlockT:
         with self._lock:
             if block in self._blocks:
                 self._blocks.move_to_end(block)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from cache_schema.cache_format import SEAL_BYTES
+from cache_schema.cache_format import PAGE, SECTION_ALIGN
 from cache_schema.cache_reader import Cache
 from cache_schema.digest import table_digests
 from cache_schema.errors import CacheError
+from cache_schema.identity import FIELDS
 
 _CHUNK = 1 << 20
 
@@ -57,17 +58,42 @@ def _check_claims(cache: Cache) -> list[str]:
     kernels = np.unique(cache.entries["kernel"])
     if not np.array_equal(kernels, np.arange(cache.kernels.rows)):
         findings.append(f"{where}: entries and kernels do not match")
-    if cache.kernels.rows and int(cache.kernels["layout"].max()) >= len(cache.layouts):
-        findings.append(f"{where}: a kernel has no argument list")
-    end = 0
-    for offset, length in zip(cache.blocks["offset"].tolist(), cache.blocks["bytes"].tolist(), strict=True):
-        if offset != end:
-            findings.append(f"{where}: blocks are not contiguous at byte {offset}")
-        end = offset + length
-    if end != cache.header.frames_bytes:
-        findings.append(f"{where}: {cache.header.frames_bytes} bytes of frames, of which blocks claim {end}")
-    _ = cache.ledger, cache.provenance
+    findings += _check_sections(cache)
+    findings += _check_ledger(cache)
+    _ = cache.provenance, [cache.symbol(kernel) for kernel in range(cache.kernels.rows)]
+    for group in (cache.kernels, cache.blocks):
+        _ = [group[name] for name in group]
     return findings
+
+
+def _check_sections(cache: Cache) -> list[str]:
+    """Sections stand one behind the other and fill the index."""
+    end = 0
+    for offset, length in sorted(cache.sections()):
+        if offset != end + -end % SECTION_ALIGN:
+            return [f"{cache.path}: the section at {offset} of the index does not follow the one that ends at {end}"]
+        end = offset + length
+    if end + -end % PAGE != cache.header.index_bytes:
+        return [f"{cache.path}: {cache.header.index_bytes} bytes of index, of which sections claim {end}"]
+    return []
+
+
+def _check_ledger(cache: Cache) -> list[str]:
+    """The ledger is in its one order and names nothing twice, and nothing that is built."""
+    ledger = cache.ledger
+    try:
+        canonical = ledger.canonical()
+    except ValueError as error:
+        return [f"{cache.path}: {error}"]
+    pairs = [(canonical.table.columns[name], ledger.table.columns[name]) for name in FIELDS]
+    pairs += [(canonical.kind, ledger.kind), (canonical.reason, ledger.reason)]
+    same = canonical.reasons == ledger.reasons and canonical.details == dict(ledger.details)
+    if not same or not all(np.array_equal(ours, theirs) for ours, theirs in pairs):
+        return [f"{cache.path}: the ledger is not in its order"]
+    built = {bytes(digest) for digest in cache.digests}
+    if any(bytes(digest) in built for digest in table_digests(ledger.table)):
+        return [f"{cache.path}: an identity is both built and not"]
+    return []
 
 
 def _check_code(cache: Cache) -> list[str]:
@@ -88,13 +114,9 @@ def _check_seal(cache: Cache) -> list[str]:
 def sealed_sha256(cache: Cache) -> str:
     """SHA-256 of the whole file, in hex. Raises CacheError unless the file is what was sealed, byte for byte."""
     hasher = hashlib.sha256()
-    with cache.path.open("rb") as file:
-        left = cache.header.file_bytes - SEAL_BYTES
-        while left and (chunk := file.read(min(_CHUNK, left))):
-            hasher.update(chunk)
-            left -= len(chunk)
-        seal = file.read()
-    if seal != hasher.digest():
+    for chunk in cache.content(_CHUNK):
+        hasher.update(chunk)
+    if cache.seal != hasher.hexdigest():
         raise CacheError(f"{cache.path}: the seal does not match the content; some part of the file is damaged")
-    hasher.update(seal)
+    hasher.update(bytes.fromhex(cache.seal))
     return hasher.hexdigest()

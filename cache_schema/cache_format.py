@@ -29,6 +29,9 @@
                          details: [[row, text]]}; the section at `frame` is one zstd frame that unpacks to the columns
                          of the group (fields of Identity, kind, reason), whose offsets are from its own start
 
+Whatever the checksums say, a count, size or offset is held against the file and its neighbours before it is used
+(`cache_directory`), a value against what its column may hold (`cache_rules`).
+
 What a reader relies on is checked before use: header, directory and page table when the file is opened (they stand
 together in front, so that this is one read), a page of the index when it is first touched, a frame by its CRC before
 it is decoded, a code object by its SHA-256. The seal is for a check of the whole file, the only one that reads all.
@@ -43,6 +46,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cache_schema.errors import CacheError
+from cache_schema.strict_json import loads
 
 MAGIC = b"\x89ROCKE\r\n"
 VERSION = 1
@@ -53,6 +57,8 @@ SEAL_BYTES = 32
 #: Small enough that one lookup checks little, large enough that the table is a thousandth of the index.
 PAGE = 4096
 SECTION_ALIGN = 64
+#: The directory names columns and argument lists, never rows: a hundred times what it takes.
+DIRECTORY_BYTES = 1 << 20
 #: Read at once when a file is opened: header, directory and page table of a cache of half a million entries.
 FRONT_BYTES = 1 << 16
 
@@ -116,8 +122,12 @@ def read_header(data: bytes, file_bytes: int, where: str) -> Header:
     if header.file_bytes != file_bytes:
         state = "truncated" if file_bytes < header.file_bytes else "longer than written"
         raise CacheError(f"{where}: {state}: {file_bytes} bytes, the header says {header.file_bytes}")
-    aligned = header.index_offset % PAGE == 0 and header.index_bytes % PAGE == 0
-    if not aligned or header.front_bytes > header.index_offset or header.frames_bytes < 0:
+    if (
+        header.directory_bytes > DIRECTORY_BYTES
+        or header.index_bytes % PAGE
+        or header.index_offset != header.front_bytes + -header.front_bytes % PAGE
+        or header.frames_bytes < 0
+    ):
         raise CacheError(f"{where}: damaged header (its lengths contradict each other)")
     return header
 
@@ -133,9 +143,9 @@ def read_front(front: bytes, header: Header, where: str) -> tuple[Any, bytes]:
         if zlib.crc32(part) != crc:
             raise CacheError(f"{where}: damaged {name}")
     try:
-        return json.loads(directory), page_table
+        return loads(directory), page_table
     except ValueError as error:
-        raise CacheError(f"{where}: malformed directory") from error
+        raise CacheError(f"{where}: malformed directory: {error}") from error
 
 
 def to_json(data: Any) -> bytes:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from cache_schema.blobs import decompress_block
-from cache_schema.cache_columns import ColumnGroup, Source
+from cache_schema.cache_columns import ColumnGroup, Source, rows_of
+from cache_schema.cache_rules import LEDGER_BYTES, LEDGER_ROWS, checked_vocabulary, ledger_rules, require_own
 from cache_schema.errors import CacheError
 from cache_schema.identity import FIELDS
 from cache_schema.ledger import Ledger
 from cache_schema.table import IdentityTable
+
+_NAMES = {"group", "vocab", "frame", "reasons", "details"}
 
 
 class _Unpacked:
@@ -26,15 +29,37 @@ class _Unpacked:
         return self._content[offset : offset + length]
 
 
-def read_ledger(index: Source, description: Any) -> Ledger:
-    """The ledger of an index, from its JSON description."""
+def read_ledger(index: Source, description: Any, arch: str, dtype: str) -> Ledger:
+    """The ledger of an index, from its JSON description; CacheError for one that cannot be."""
+    where = index.where
+    if not isinstance(description, dict) or description.keys() != _NAMES:
+        raise CacheError(f"{where}: malformed ledger: not its parts")
+    frame, reasons, details = description["frame"], description["reasons"], description["details"]
+    if not (isinstance(frame, list) and len(frame) == 3 and all(type(number) is int for number in frame)):
+        raise CacheError(f"{where}: malformed ledger: no frame")
+    offset, length, raw_bytes = frame
+    if not 0 <= raw_bytes <= LEDGER_BYTES or rows_of(where, "ledger", description["group"]) > LEDGER_ROWS:
+        raise CacheError(f"{where}: a ledger of more than {LEDGER_ROWS} rows or {LEDGER_BYTES} bytes")
+    if not isinstance(reasons, list) or not all(type(reason) is str for reason in reasons):
+        raise CacheError(f"{where}: malformed ledger: reasons that are no words")
+    vocab = checked_vocabulary(where, description["vocab"])
+    require_own(where, vocab, arch, dtype)
     try:
-        offset, length, raw_bytes = description["frame"]
         content = decompress_block(index.view(offset, length), raw_bytes)
-        group = ColumnGroup(_Unpacked(index.where, content), "ledger", description["group"])
-        vocab = {name: tuple(words) for name, words in description["vocab"].items()}
+        rules = ledger_rules(vocab, len(reasons))
+        group = ColumnGroup(_Unpacked(where, content), "ledger", description["group"], rules, raw_bytes)
         table = IdentityTable(group.rows, {name: group[name] for name in FIELDS}, vocab)
-        details = {int(row): str(text) for row, text in description["details"]}
-        return Ledger.of(table, group["kind"], group["reason"], description["reasons"], details)
-    except (KeyError, TypeError, ValueError) as error:
-        raise CacheError(f"{index.where}: malformed ledger ({error})") from error
+        return Ledger.of(table, group["kind"], group["reason"], reasons, _details(where, details))
+    except ValueError as error:
+        raise CacheError(f"{where}: malformed ledger: {error}") from error
+
+
+def _details(where: str, details: Any) -> dict[int, str]:
+    if not isinstance(details, list) or not all(
+        isinstance(pair, list) and list(map(type, pair)) == [int, str] for pair in details
+    ):
+        raise CacheError(f"{where}: malformed ledger: details that are no [row, text]")
+    found = dict(details)
+    if len(found) != len(details):
+        raise CacheError(f"{where}: malformed ledger: two details of one row")
+    return found

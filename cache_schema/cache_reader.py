@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import mmap
 import os
 import stat
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,15 +22,18 @@ import numpy.typing as npt
 from cache_schema.arguments import ArgumentList
 from cache_schema.blobs import BlockCache, decompress_block
 from cache_schema.cache_columns import ColumnGroup
+from cache_schema.cache_directory import Section, checked_symbol, read_directory
 from cache_schema.cache_format import FRONT_BYTES, SEAL_BYTES, Header, read_front, read_header
 from cache_schema.cache_ledger import read_ledger
 from cache_schema.cache_pages import CheckedIndex
+from cache_schema.cache_rules import checked_vocabulary, identity_rules, require_own
 from cache_schema.digest import DIGEST_BYTES, identity_digest, table_digests
 from cache_schema.errors import CacheError, RequestError
 from cache_schema.facts import RESOURCES
 from cache_schema.identity import FIELDS, Identity
 from cache_schema.ledger import Ledger
 from cache_schema.outcome import Outcome, OutcomeKind
+from cache_schema.strict_json import loads
 from cache_schema.table import IdentityTable
 
 #: Steps of interpolation before the search falls back to halving; digests are uniform, so two or three are enough.
@@ -66,28 +69,14 @@ class Cache:
     def __init__(self, path: Path, mapped: mmap.mmap, header: Header, front: bytes) -> None:
         self.path, self.header = path, header
         where = str(path)
-        directory, page_table = read_front(front, header, where)
+        data, page_table = read_front(front, header, where)
         self._mapped = mapped
         self._file = memoryview(mapped)
         self.index = CheckedIndex(self._file, header, page_table, where)
-        try:
-            self.arch, self.dtype = str(directory["arch"]), str(directory["dtype"])
-            groups = directory["groups"]
-            self.identities = ColumnGroup(self.index, "identity", groups["identity"])
-            self.entries = ColumnGroup(self.index, "entry", groups["entry"])
-            self.kernels = ColumnGroup(self.index, "kernel", groups["kernel"])
-            self.blocks = ColumnGroup(self.index, "block", groups["block"])
-            self._vocab_at: list[int] = groups["identity"]["vocab"]
-            self.digests_offset: int = groups["entry"]["columns"]["digest"][2]
-            self._symbol_rule: list[Any] | None = directory["symbol"]
-            self.layouts = tuple(map(ArgumentList.from_json, directory["layouts"]))
-            self._provenance_at: list[int] = directory["provenance"]
-            self._ledger_at: list[int] = directory["ledger"]
-        except (KeyError, TypeError, IndexError, RequestError) as error:
-            raise CacheError(f"{where}: malformed directory ({error!r})") from error
-        if set(self.identities) != set(FIELDS):
-            other = sorted(set(self.identities) ^ set(FIELDS))
-            raise CacheError(f"{where}: written for another identity record; it differs in {', '.join(other)}")
+        self._directory = directory = read_directory(data, self.index, header)
+        self.arch, self.dtype, self.layouts = directory.arch, directory.dtype, directory.layouts
+        self.entries, self.kernels, self.blocks = directory.entries, directory.kernels, directory.blocks
+        self.digests_offset = self.entries.offset("digest")
         self._decoded = BlockCache(self._decode_block)
 
     @classmethod
@@ -134,7 +123,28 @@ class Cache:
         """The SHA-256 in the last bytes of the open file, in hex: it names the contents without reading them."""
         return bytes(self._file[-SEAL_BYTES:]).hex()
 
+    def content(self, chunk_bytes: int) -> Iterator[memoryview]:
+        """All bytes of the open file in front of its seal; whatever has taken its name since is not read."""
+        end = self.header.file_bytes - SEAL_BYTES
+        for start in range(0, end, chunk_bytes):
+            yield self._file[start : min(start + chunk_bytes, end)]
+
+    def sections(self) -> list[tuple[int, int]]:
+        """(offset, bytes) of everything in the index."""
+        groups = (self.identities, self.entries, self.kernels, self.blocks)
+        directory = self._directory
+        _ = self.ledger  # which checks what it says of its frame
+        parts = [directory.vocabulary, directory.provenance, directory.ledger]
+        frame_at, frame_bytes, _ = self._json(directory.ledger)["frame"]
+        return [*parts, (frame_at, frame_bytes), *(section for group in groups for section in group.sections())]
+
     # Identities
+
+    @cached_property
+    def identities(self) -> ColumnGroup:
+        """The columns of all identities in order of digest, text as positions in the vocabulary."""
+        rules = identity_rules(self._vocab)
+        return ColumnGroup(self.index, "identity", self._directory.identity, rules, self.header.index_bytes)
 
     @cached_property
     def table(self) -> IdentityTable:
@@ -172,11 +182,14 @@ class Cache:
         return self.find(identity_digest(identity))
 
     def identity(self, entry: int) -> Identity:
-        """Identity of one entry."""
+        """Identity of one entry, held against its digest."""
         values = {name: self.identities.at(name, entry) for name in FIELDS}
         for name, words in self._vocab.items():
             values[name] = words[values[name]]
-        return Identity(**values)
+        identity = Identity(**values)
+        if identity_digest(identity) != self.entries.at("digest", entry):
+            raise CacheError(f"{self.path}: the digest of entry {entry} is not that of its identity")
+        return identity
 
     def entry(self, entry: int) -> Entry:
         """Everything about one entry, reading its own rows only."""
@@ -207,10 +220,12 @@ class Cache:
 
     def symbol(self, kernel: int) -> str:
         """Name of a kernel inside its code object."""
-        if self._symbol_rule is None:
-            return str(self.kernels.at("symbol", kernel).decode())
-        prefix, digits = self._symbol_rule
-        return str(prefix) + str(self.kernels.at("content_key", kernel).hex()[:digits])
+        rule = self._directory.symbol
+        if rule is None:
+            symbol = self.kernels.at("symbol", kernel).decode("ascii", "backslashreplace")
+        else:
+            symbol = rule[0] + self.kernels.at("content_key", kernel).hex()[: rule[1]]
+        return checked_symbol(str(self.path), symbol)
 
     def code_object(self, entry: int) -> bytes:
         """The code object of one entry."""
@@ -218,28 +233,45 @@ class Cache:
 
     def kernel_code(self, kernel: int) -> bytes:
         """The code object of one kernel, verified against its SHA-256."""
-        firsts = self.blocks["first_kernel"]
-        block = int(np.searchsorted(firsts, kernel, side="right")) - 1
-        first = int(firsts[block])
-        ends = np.cumsum(self.kernels.part("code_bytes", first, kernel + 1), dtype=np.int64)
-        start, stop = int(ends[-2]) if len(ends) > 1 else 0, int(ends[-1])
-        code = self._decoded[block][start:stop]
+        if not 0 <= kernel < self.kernels.rows:
+            raise IndexError(f"kernel {kernel} of {self.kernels.rows}")
+        block = bisect_right(self._first_kernels, kernel) - 1
+        raw, ends = self._decoded[block]
+        at = kernel - self._first_kernels[block]
+        code = raw[ends[at] : ends[at + 1]]
         if hashlib.sha256(code).digest() != self.kernels.at("blob_digest", kernel):
             raise CacheError(f"{self.path}: code object of kernel {kernel} does not match its digest")
         return code
+
+    @cached_property
+    def _first_kernels(self) -> list[int]:
+        """First kernel of every block, and the number of kernels; frames stand end to end."""
+        firsts = np.append(self.blocks["first_kernel"].astype(np.int64), self.kernels.rows)
+        if firsts[0] or (np.diff(firsts) < 1).any():
+            raise CacheError(f"{self.path}: blocks do not share out the kernels")
+        ends = np.cumsum(self.blocks["bytes"], dtype=np.uint64)
+        contiguous = np.array_equal(self.blocks["offset"], np.append(np.uint64(0), ends)[:-1])
+        if not contiguous or (ends[-1] if len(ends) else 0) != self.header.frames_bytes:
+            raise CacheError(f"{self.path}: blocks do not share out the {self.header.frames_bytes} bytes of frames")
+        return firsts.tolist()
 
     def forget_blocks(self) -> None:
         """Drop decoded blocks, a few megabytes at most."""
         self._decoded = BlockCache(self._decode_block)
 
-    def _decode_block(self, block: int) -> bytes:
+    def _decode_block(self, block: int) -> tuple[bytes, list[int]]:
+        """The code objects of a block end to end, and where each begins and the last ends."""
+        first, stop = self._first_kernels[block : block + 2]
+        ends = [0, *np.cumsum(self.kernels.part("code_bytes", first, stop), dtype=np.int64).tolist()]
         offset, length, crc, raw_bytes = (self.blocks.at(n, block) for n in ("offset", "bytes", "crc", "raw_bytes"))
+        if ends[-1] != raw_bytes:
+            raise CacheError(f"{self.path}: block {block} has {raw_bytes} bytes, its kernels have {ends[-1]}")
         start = self.header.frames_offset + offset
         frame = self._file[start : start + length]
         if zlib.crc32(frame) != crc:
             raise CacheError(f"{self.path}: damaged block {block} of {self.blocks.rows}")
         try:
-            return decompress_block(frame, raw_bytes)
+            return decompress_block(frame, raw_bytes), ends
         except ValueError as error:
             raise CacheError(f"{self.path}: block {block}: {error}") from error
 
@@ -248,12 +280,15 @@ class Cache:
     @cached_property
     def ledger(self) -> Ledger:
         """The candidates that have no kernel, with the reason."""
-        return read_ledger(self.index, self._json(*self._ledger_at))
+        return read_ledger(self.index, self._json(self._directory.ledger), self.arch, self.dtype)
 
     @cached_property
     def provenance(self) -> dict[str, Any]:
         """Toolchain and sources that made this cache."""
-        return dict(self._json(*self._provenance_at))
+        found = self._json(self._directory.provenance)
+        if not isinstance(found, dict):
+            raise CacheError(f"{self.path}: malformed provenance")
+        return found
 
     def outcome(self, identity: Identity) -> Outcome | None:
         """What became of a candidate; None when it never was one."""
@@ -288,13 +323,15 @@ class Cache:
 
     @cached_property
     def _vocab(self) -> dict[str, tuple[str, ...]]:
-        return {name: tuple(words) for name, words in self._json(*self._vocab_at).items()}
+        vocabulary = checked_vocabulary(str(self.path), self._json(self._directory.vocabulary))
+        require_own(str(self.path), vocabulary, self.arch, self.dtype)
+        return vocabulary
 
-    def _json(self, offset: int, length: int) -> Any:
+    def _json(self, section: Section) -> Any:
         try:
-            return json.loads(bytes(self.index.view(offset, length)))
+            return loads(bytes(self.index.view(*section)))
         except ValueError as error:
-            raise CacheError(f"{self.path}: malformed section at {offset}") from error
+            raise CacheError(f"{self.path}: malformed section at {section[0]}: {error}") from error
 
 
 def _open_at_once(path: str, flags: int) -> int:

@@ -54,4 +54,4 @@ def test_wrong_lists_are_refused() -> None:
         ArgumentList((Argument("x", "ptr"), Argument("x", "i32")))
     for data in ([["x"]], [1], [["x", "ptr", 3]]):
         with pytest.raises(ArgumentError):
-            ArgumentList.from_json(data)  # type: ignore[arg-type]
+            ArgumentList.from_json(data)

@@ -282,6 +282,18 @@ def _addressing(rows: ServedRows) -> Mask:
     return _both(~rows.direct, mask)
 
 
+_TILE_FIELDS = ("tile_m", "tile_n", "tile_k", "warp_m", "warp_n")
+
+
+def _no_tile(rows: ServedRows) -> Mask:
+    """Estimates and plans divide by tile and waves; only a file from elsewhere has a kernel without."""
+    mask = NOWHERE
+    for name in _TILE_FIELDS:
+        if not rows[name].min():
+            mask = mask | (rows[name] == 0)
+    return mask
+
+
 def _least_positive(column: Column) -> int:
     least = int(column.min())
     return least if least > 0 else int(column[column > 0].min(initial=np.iinfo(column.dtype).max))
@@ -345,6 +357,12 @@ SERVING_RULES = (
         "S_helper",
         "the kernel is one step of another kernel's plan and is never run alone",
         lambda r: r.text("algorithm", REDUCE),
+    ),
+    ServingRule(
+        "S_no_tile",
+        "the kernel has no tile or no waves, as a file from elsewhere may say",
+        _no_tile,
+        fields=_TILE_FIELDS,
     ),
     ServingRule(
         "S_dtype",

@@ -11,15 +11,16 @@ from aot.cli.problem_options import ProblemRequest, problem_options
 from aot.cli.tables import bytes_text, pairs, table
 from aot.cli.values import named_path
 from aot.inspection.candidates import best_candidate
+from aot.inspection.load_code import load_code
 from aot.inspection.resolve import resolve
 from aot.runtime.accuracy import Demand
-from aot.runtime.plan import empty_plan, make_plan, needs_no_kernel
+from aot.runtime.plan import empty_plan, make_plan, needs_no_kernel, require_buildable
 from aot.runtime.plan_data import Fill, Launch, Plan
 from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE, WgradOptions
 from aot.runtime.problem_text import problem_text
 from cache_schema.atomic_file import replace_file
 from cache_schema.cache_reader import Cache, Entry
-from cache_schema.errors import RequestError
+from cache_schema.errors import CacheError, RequestError
 from cache_schema.identity import Identity
 from cache_schema.label import encode
 from cache_schema.problem import ConvProblem
@@ -91,7 +92,8 @@ def command(
         options = WgradOptions(split_k, workspace_limit, helper=helper, demand=demand)
         plan = _plan(cache, problem, identity, options)
         demand.require(plan.accuracy.expected_ulps, plan.deterministic)
-        files = _extract(cache, plan, extract) if extract is not None else {}
+        codes = {launch.code_object: _code(cache, launch) for launch in plan.launches}
+        files = _extract(codes, extract) if extract is not None else {}
     if as_json:
         click.echo(json.dumps({**plan.to_json(), "code_object_files": files}, indent=2))
     else:
@@ -103,26 +105,36 @@ def _plan(cache: Cache, problem: ConvProblem, identity: str | None, options: Wgr
         if needs_no_kernel(problem):
             return empty_plan(cache.arch, problem)
         best = best_candidate(cache, problem, options.workspace_limit, options.demand, options.split_k)
-        return make_plan(cache.entry(best), problem, options)
-    wanted = resolve(cache, identity)
-    number = cache.find_identity(wanted)
+        entry = cache.entry(best)
+    else:
+        wanted = resolve(cache, identity)
+        number = cache.find_identity(wanted)
+        if number is None:
+            told = f"{cache.path} has no kernel for {encode(wanted)}"
+            raise RequestError(f"{told}; `inspect --why` tells what became of it")
+        entry = cache.entry(number)
+    require_buildable(entry.identity)
+    return make_plan(entry, problem, options)
+
+
+def _code(cache: Cache, launch: Launch) -> bytes:
+    """The code object of a launch: a plan is as good as what the index says of it."""
+    number = cache.find(bytes.fromhex(launch.identity_digest))
     if number is None:
-        raise RequestError(f"{cache.path} has no kernel for {encode(wanted)}; `inspect --why` tells what became of it")
-    return make_plan(cache.entry(number), problem, options)
+        raise CacheError(f"{cache.path}: digests do not ascend")
+    return load_code(cache, number)
 
 
-def _extract(cache: Cache, plan: Plan, folder: Path) -> dict[str, str]:
+def _extract(codes: dict[str, bytes], folder: Path) -> dict[str, str]:
     """Write each code object of the plan once; the files by digest."""
     files = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for launch in plan.launches:
-            number = cache.find(bytes.fromhex(launch.identity_digest))
-            assert number is not None
-            file = folder / f"{launch.code_object}{CODE_OBJECT_SUFFIX}"
+        for digest, code in codes.items():
+            file = folder / f"{digest}{CODE_OBJECT_SUFFIX}"
             with replace_file(file) as written:
-                written.write(cache.code_object(number))
-            files[launch.code_object] = str(file)
+                written.write(code)
+            files[digest] = str(file)
     except OSError as error:
         raise RequestError(f"cannot write code objects to {folder}: {error.strerror or error}") from error
     return files

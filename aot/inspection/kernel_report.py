@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from aot.inspection.hot_loop import KernelStatistics, kernel_statistics
+from aot.inspection.load_code import check_facts
 from aot.inspection.occupancy import Occupancy, occupancy
-from aot.toolchain import Instruction, Toolchain, disassemble
-from aot.toolchain.errors import ToolchainMissingError
+from aot.toolchain import Instruction, Toolchain, disassemble, read_code_object
+from aot.toolchain.errors import CodeObjectError, ToolchainMissingError
 from aot.toolchain.loader_contract import Expected, Violation, violations
 from cache_schema.cache_reader import Cache, Entry
 from cache_schema.errors import DeliveryError
@@ -92,9 +94,11 @@ class KernelReport:
 def report_kernel(cache: Cache, number: int, toolchain: Toolchain | None = None) -> KernelReport:
     """Decode and disassemble one entry.
 
-    Raises CacheError for a damaged code object.
+    Raises CacheError for a damaged code object, and for one of which the index says what is not so.
     """
     entry, code = cache.entry(number), cache.code_object(number)
+    with contextlib.suppress(CodeObjectError):  # the contract says what is wrong with one that cannot be read
+        check_facts(cache, entry, read_code_object(code))
     held = occupancy(
         cache.arch, vgprs=entry.vgprs, sgprs=entry.sgprs, lds_bytes=entry.lds_bytes, block_size=entry.block_size
     )

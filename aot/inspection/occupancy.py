@@ -29,7 +29,7 @@ def occupancy(arch: str, *, vgprs: int, sgprs: int, lds_bytes: int, block_size: 
 
     Registers are those that the code uses, rounded up here to what hardware allocates. `vgprs` counts ordinary and
     accumulation registers together, as code objects do; `lds_bytes` is per workgroup, static and dynamic. A kernel that
-    no compute unit can hold has occupancy 0.
+    no compute unit can hold has occupancy 0. Raises UnknownValueError for an architecture that is not known.
     """
     gpu = target(arch)
     waves_per_block = -(-block_size // gpu.wave_size)

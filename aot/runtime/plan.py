@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import lru_cache
 from math import prod
 
+import numpy as np
+
 from aot.kernels.dgrad_table import records_of, table_words, total_tiles
 from aot.kernels.values import argument_values
 from aot.runtime.accuracy import COMMUTING_SLICES
@@ -18,10 +20,11 @@ from aot.runtime.reference import TENSORS, reduction_length, tensor_shape
 from cache_schema.errors import RequestError
 from cache_schema.identity import IMPLICIT_GEMM, Identity
 from cache_schema.label import encode
-from cache_schema.problem import ConvProblem
+from cache_schema.problem import DIRECTIONS, ConvProblem
 from cache_schema.table import IdentityTable
 from grids.geometry import dgrad_grid, gemm_extents, launch_grid
 from grids.reasons import explain
+from grids.rules import evaluate
 from grids.serving import SERVING_REASONS, serves
 from grids.tilde import must_zero_dx
 
@@ -51,6 +54,7 @@ def make_plan(entry: KernelEntry, problem: ConvProblem, options: WgradOptions = 
     """The plan that runs a problem on one kernel; `options` are for backward weights.
 
     Raises `NotServedError` when the kernel does not serve the problem, and `PlanError` for a family without plans.
+    Of an identity from elsewhere `require_buildable` comes first.
     """
     identity = entry.identity
     if needs_no_kernel(problem):
@@ -69,6 +73,19 @@ def make_plan(entry: KernelEntry, problem: ConvProblem, options: WgradOptions = 
 @lru_cache(maxsize=64)
 def _one_row(identity: Identity) -> IdentityTable:
     return IdentityTable.from_identities([identity])
+
+
+def require_buildable(identity: Identity) -> None:
+    """PlanError for an identity that no kernel of the grid has: plans rely on what its rules promise.
+
+    Those without a tile serve no problem, and are not for here.
+    """
+    if identity.direction not in DIRECTIONS:
+        return
+    with np.errstate(all="ignore"):  # of atoms of no size, which a rule refuses
+        reason = evaluate(_one_row(identity)).reason(0)
+    if reason:
+        raise PlanError(f"no kernel can be {encode(identity)}: {reason}: {explain(reason)}")
 
 
 def _forward(entry: KernelEntry, problem: ConvProblem) -> Plan:

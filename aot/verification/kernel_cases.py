@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from aot.inspection.load_code import load_code
 from aot.runtime.plan import make_plan
 from aot.runtime.plan_data import Launch, PlanError
 from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE, WgradOptions
@@ -18,6 +19,7 @@ from aot.verification.edge_case import EdgeCase
 from aot.verification.edges import edge_cases
 from aot.verification.problem_file import served_cases
 from cache_schema.cache_reader import Cache, Entry
+from cache_schema.errors import CacheError
 from cache_schema.identity import IMPLICIT_GEMM, REDUCE, Identity
 from cache_schema.table import IdentityTable
 
@@ -35,7 +37,8 @@ class Launcher:
     def add(self, entry: Entry) -> None:
         """Make the code of an entry known by its digest."""
         number = self._cache.find(entry.digest)
-        assert number is not None
+        if number is None:
+            raise CacheError(f"{self._cache.path}: digests do not ascend")
         self._entries[entry.blob_digest] = number
 
     def helper(self, identity: Identity) -> Entry | None:
@@ -68,7 +71,7 @@ class Launcher:
     def code(self, blob_digest: str) -> bytes:
         """A code object that was named before."""
         if blob_digest not in self._codes:
-            self._codes[blob_digest] = self._cache.code_object(self._entries[blob_digest])
+            self._codes[blob_digest] = load_code(self._cache, self._entries[blob_digest])
         return self._codes[blob_digest]
 
 

@@ -103,6 +103,7 @@ def slow_reason(i: Identity, p: ConvProblem, limit: int | None) -> str:
     checks: dict[str, Any] = {
         "S_direction": i.direction in (p.direction, "direct_" + p.direction),
         "S_helper": i.algorithm != "implicit_gemm_reduce",
+        "S_no_tile": min(i.tile_m, i.tile_n, i.tile_k, i.warp_m, i.warp_n) > 0,
         "S_dtype": i.dtype_a == i.dtype_b == p.dtype,
         "S_group_merge": merge == 1
         or (
@@ -189,6 +190,7 @@ def kernels() -> IdentityTable:
         for field in rng.sample(sorted(MUTATIONS), rng.randint(1, 2)):
             identity = replace(identity, **{field: rng.choice(MUTATIONS[field])})
         changed.append(identity)
+    changed += [replace(catalogued.row(0), tile_k=0), replace(catalogued.row(-1), warp_n=0)]
     return concat([catalogued, IdentityTable.from_identities(changed)])
 
 

@@ -27,18 +27,18 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
     disk. Whatever else fails in the body of the `with` statement passes through as it is.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(_NAME_BYTES)}.tmp")
-    with _writing(path):
+    with writing(path):
         # Created with the mode of any new file, less the umask: a cache is shared like any other build product.
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with io.BufferedRandom(_Written(descriptor, path)) as file:
             yield file
             file.flush()
-            with _writing(path):
+            with writing(path):
                 os.fsync(descriptor)
                 if (arrived := os.fstat(descriptor).st_size) != file.tell():
                     raise OSError(f"{arrived} bytes arrived of {file.tell()}")
-        with _writing(path):
+        with writing(path):
             temporary.replace(path)
             sync_folder(path.parent)
     finally:
@@ -48,7 +48,7 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
 @contextlib.contextmanager
 def scratch_file(path: Path) -> Iterator[BinaryIO]:
     """A file without a name for parts of what `path` is going to be; errors as those of `replace_file`."""
-    with _writing(path):
+    with writing(path):
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
         Path(name).unlink()
     with io.BufferedRandom(_Written(descriptor, path)) as file:
@@ -72,12 +72,13 @@ class _Written(io.FileIO):
         self._path = path
 
     def write(self, data: object, /) -> int:
-        with _writing(self._path):
+        with writing(self._path):
             return super().write(data)  # type: ignore[arg-type]
 
 
 @contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
+    """Failures inside are failures to write `path`: RequestError or DeliveryError as for `replace_file`."""
     try:
         yield
     except OSError as error:

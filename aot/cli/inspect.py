@@ -9,13 +9,14 @@ import click
 
 from aot.cli import inspect_text as text
 from aot.cli.problem_options import ProblemRequest, problem_options
+from aot.cli.values import named_file
 from aot.inspection.cache_summary import summarise
 from aot.inspection.candidates import Candidates, find_candidates
 from aot.inspection.kernel_report import report_kernel
 from aot.inspection.resolve import resolve
 from aot.runtime.plan import needs_no_kernel
 from aot.toolchain import find_toolchain
-from aot.verification.evidence import evidence_files, find_verdict, summarise_evidence
+from aot.verification.evidence_reading import evidence_files, find_verdict, summarise_evidence
 from cache_schema.cache_reader import Cache
 from cache_schema.digest import identity_digest
 from cache_schema.errors import RequestError
@@ -29,7 +30,7 @@ from grids.serving import SERVING_REASONS, serves
 
 
 @click.command("inspect")
-@click.argument("path", metavar="CACHE")
+@click.argument("path", metavar="CACHE", callback=named_file)
 @click.option("--identity", metavar="LABEL|DIGEST", help="One kernel: its label, its digest, or how the digest begins.")
 @click.option("--why", is_flag=True, help="Say why: what became of --identity, or what refuses --problem.")
 @click.option("--disasm", is_flag=True, help="With --identity: print the disassembly, loops marked in the margin.")
@@ -74,7 +75,7 @@ def command(
             raise RequestError("--why needs --identity or a problem")
         else:
             summary = summarise(cache)
-            proofs = [summarise_evidence(summary.seal, file) for file in evidence_files(cache.path)]
+            proofs = [row for file in evidence_files(cache.path) for row in summarise_evidence(summary.seal, file)]
             answer, rendered = {**summary.to_json(), "evidence": proofs}, text.summary(summary, proofs, limit)
     click.echo(json.dumps(answer, indent=2) if as_json else rendered)
 

@@ -9,7 +9,7 @@ import click
 
 from aot.cli.problem_options import ProblemRequest, problem_options
 from aot.cli.tables import bytes_text, pairs, table
-from aot.cli.values import named_path
+from aot.cli.values import named_file, named_path
 from aot.inspection.candidates import best_candidate
 from aot.inspection.load_code import load_code
 from aot.inspection.resolve import resolve
@@ -30,7 +30,7 @@ ACCURACIES = ("default", "fast")
 
 
 @click.command("plan")
-@click.argument("path", metavar="CACHE")
+@click.argument("path", metavar="CACHE", callback=named_file)
 @click.option("--identity", metavar="LABEL|DIGEST", help="Use this kernel.  [default: the one with the best estimate]")
 @click.option(
     "--split-k",

@@ -8,6 +8,13 @@ from pathlib import Path
 import click
 
 
+def named_file(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """The name of a file that has to be there; see `named_path`."""
+    if not value:
+        raise click.BadParameter("the path is empty", context, parameter)
+    return value
+
+
 def named_path(context: click.Context, parameter: click.Parameter, value: str | None) -> Path | None:
     """A path. An empty text, such as an unset variable of a script leaves, would be the working directory."""
     if value == "":

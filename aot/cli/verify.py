@@ -33,7 +33,7 @@ LINE_SECONDS = 30.0
 
 
 @click.command("verify")
-@click.argument("path", metavar="CACHE")
+@click.argument("path", metavar="CACHE", callback=values.named_file)
 @click.option(
     "--identity", "identities", multiple=True, metavar="LABEL|DIGEST", help="Only this kernel; may be repeated."
 )

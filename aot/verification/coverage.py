@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
 from aot.verification.edges import EDGES
-from aot.verification.evidence import RIGHT, read_evidence
+from aot.verification.evidence_format import RIGHT
+from aot.verification.evidence_reading import read_evidence
 from aot.verification.verifier import VERIFIER
 from cache_schema.cache_check import sealed_sha256
 from cache_schema.cache_reader import Cache
@@ -29,7 +30,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much of a cache is proven. `ignored` says of files why they count for nothing."""
+    """How much of a cache is proven. `ignored` says of files and conditions why they count for nothing."""
 
     cache: str
     entries: int
@@ -67,13 +68,19 @@ def check_coverage(path: Path, files: Sequence[Path]) -> Coverage:
     with Cache.open(path) as cache:
         sealed_sha256(cache)
         for file in files:
-            header, found = read_evidence(file)
-            wanted = {"emulator": VERIFIER, "problems": EDGES, "arch": cache.arch, "dtype": cache.dtype}
-            other = [f"{name} {header[name]}, not {value}" for name, value in wanted.items() if header[name] != value]
-            if other:
-                ignored.append((str(file), "; ".join(other)))
-                continue
-            for verdict in found:
+            contents = read_evidence(file)
+            counting = set()
+            for conditions in contents.conditions:
+                found = {**asdict(conditions), **(asdict(contents.head) if contents.head else {})}
+                wanted = {"emulator": VERIFIER, "problems": EDGES, "arch": cache.arch, "dtype": cache.dtype}
+                other = [f"{name} {found[name]}, not {value}" for name, value in wanted.items() if found[name] != value]
+                if other:
+                    ignored.append((str(file), "; ".join(other)))
+                else:
+                    counting.add(conditions)
+            for verdict in contents.verdicts:
+                if verdict["conditions"] not in counting:
+                    continue
                 for digest in verdict["digests"]:
                     named.add(digest)
                     key = digest, verdict["code"]

@@ -1,230 +1,160 @@
-"""The evidence file: what was run to show that the kernels of a cache are right, and what came of it.
+"""Evidence files, kept by any number of verifiers at once.
 
-    file    = header (case | verdict)*   one JSON object per line; a case stands before the verdicts that name it
-    header  = {format, cache, arch, dtype, emulator, engine, seed, problems}
-                cache: the seal of the cache file; emulator: the versions of the emulator and of the hazard
-                rules; problems: "edges/N", or the SHA-256 of the problem file
-    case    = {case: {name, problem, inputs, degree?, elements, exact, bound}}
-                numbered from 0 in the order of the file; exact: elements for which one value only is right; bound: the
-                largest error that was allowed; degree: slices, or workgroups of stream-K, where forced
-    verdict = {code, digests, runs, instructions, use, verdict?, message?, cases?, failing?, hazards?}
-                code: SHA-256 of the code object; digests: of the identities that share it, all of which this verdict is
-                about; runs: number of the case and the largest |result - exact|, in turn; use: the largest share of its
-                accumulation allowance that an element took up (aot.runtime.bounds); sanitizer: a right verdict had no
-                fault of any kind
-                Without `verdict` it is right. Else it is wrong (a result, or a fault of the kernel) or error (could not
-                be run): then cases stands in full for runs, message says what was wrong, and failing has problem,
-                inputs, seed and degree of the first case that was not right; hazards are the findings of the static
-                check, after which nothing is run
+A verifier locks the file, takes up what others have written since, and appends behind it: nothing that is in a file is
+lost. At the end of a run the verdicts are brought to one order, so that equal runs give equal files. The lock belongs
+to the file and not to its name; whoever gets it looks whether the name still leads there.
 
-A code object is verified once, with the cases of all its identities. A run appends verdicts as they come, and continues
-where an earlier one with the same header stopped; at its end verdicts are sorted, so that equal runs give equal files.
+A code object is verified once, with the cases of all its identities.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+import contextlib
+import fcntl
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from cache_schema.atomic_file import replace_file
-from cache_schema.errors import DeliveryError, RequestError
+from aot.verification.evidence_format import RIGHT, Conditions, Contents, EvidenceError, Head, Record, Writing
+from cache_schema.atomic_file import replace_file, writing
+from cache_schema.errors import RequestError
 
-FORMAT = "rocke-aot-evidence/2"
 SUFFIX = ".evidence.jsonl"
-RIGHT, WRONG, ERROR = "right", "wrong", "error"
-#: What a run says of a case beyond what all kernels share.
-RUN_FIELD = "worst_error"
-
-Record = dict[str, Any]
-
-
-class EvidenceError(DeliveryError):
-    """A file that is no evidence, or evidence of something else."""
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """What was verified by what; verdicts under equal headers may stand in one file."""
-
-    cache: str
-    arch: str
-    dtype: str
-    emulator: str
-    engine: str
-    seed: int
-    problems: str
-
-    def to_json(self) -> Record:
-        """The first line."""
-        return {"format": FORMAT, **asdict(self)}
 
 
 class Evidence:
-    """An evidence file that is being written; verdicts are kept by code object."""
+    """An evidence file that is being written, by this verifier and by others."""
 
-    def __init__(self, path: Path, header: Header) -> None:
-        self.path, self.header = path, header
-        self.verdicts: dict[str, Record] = {}
-        self._numbers: dict[str, int] = {}  # case line -> its number
+    def __init__(self, path: Path, head: Head, conditions: Conditions) -> None:
+        self.path, self._head, self._conditions = path.resolve(), head, conditions
+        self._contents, self._file, self._end = Contents(), (0, 0), 0
 
     @classmethod
-    def resume(cls, path: Path, header: Header) -> Evidence:
-        """Take up what an earlier run with this header left; evidence under another header is replaced.
+    def resume(cls, path: Path, head: Head, conditions: Conditions) -> Evidence:
+        """Take up what earlier runs left; evidence of another cache file is replaced.
 
-        Raises RequestError for a file that is no evidence: it is somebody's, and is not overwritten.
+        Raises RequestError for a file that is no evidence, or damaged: it is somebody's, and is not overwritten.
         """
-        evidence = cls(path, header)
-        if path.exists():
-            try:
-                found, verdicts = read_evidence(path)
-            except EvidenceError as error:
-                raise RequestError(f"{error}; name another file with --evidence") from error
-            if found == header.to_json():
-                evidence.verdicts = {str(verdict["code"]): verdict for verdict in verdicts}
-        evidence.settle()
+        evidence = cls(path, head, conditions)
+        try:
+            with evidence._locked() as file:
+                if evidence._contents.head in (None, head):
+                    evidence._append(file)
+                else:
+                    with replace_file(evidence.path) as new:
+                        new.write(Writing(Contents()).head(head))
+        except EvidenceError as error:
+            raise RequestError(f"{error}; remove it, or name another file with --evidence") from error
         return evidence
 
+    def proven(self) -> dict[str, list[Record]]:
+        """Right verdicts under the conditions of this run, by code object."""
+        found: dict[str, list[Record]] = {}
+        for verdict in self._contents.verdicts:
+            if verdict["verdict"] == RIGHT and verdict["conditions"] == self._conditions:
+                found.setdefault(verdict["code"], []).append(verdict)
+        return found
+
     def add(self, verdict: Mapping[str, Any]) -> None:
-        """Append one verdict; it is on disk when this returns, but not yet in its place."""
-        self.verdicts[str(verdict["code"])] = dict(verdict)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write("".join(self._lines(verdict)))
+        """Append one verdict; when this returns the file has it, though not yet in its place."""
+        with self._locked() as file:
+            self._append(file, {**verdict, "conditions": self._conditions})
 
     def settle(self) -> None:
-        """Rewrite the file in order, whole or not at all."""
-        self._numbers = {}
-        with replace_file(self.path) as file:
-            file.write(_line(self.header.to_json()).encode())
-            for code in sorted(self.verdicts):
-                file.write("".join(self._lines(self.verdicts[code])).encode())
+        """Bring all verdicts to their order, those of others too; whole or not at all."""
+        with self._locked() as file:
+            self._append(file)
+            text = Writing(Contents())
+            with replace_file(self.path) as new:
+                new.write(text.head(self._head))
+                new.writelines(map(text.conditions, sorted({*self._contents.conditions, self._conditions})))
+                new.writelines(map(text.verdict, in_order(self._contents.verdicts)))
 
-    def _lines(self, verdict: Mapping[str, Any]) -> list[str]:
-        """A verdict, and in front of it the cases that the file does not have yet."""
-        record = {name: verdict[name] for name in ("code", "digests")}
-        rest = {name: verdict[name] for name in ("instructions", "use")}
-        if verdict["verdict"] != RIGHT:
-            told = ("verdict", "message", "cases", "failing", "hazards")
-            return [_line(record | rest | {name: verdict[name] for name in told if name in verdict})]
-        lines, runs = [], []
-        for case in verdict["cases"]:
-            line = _line({"case": {name: value for name, value in case.items() if name != RUN_FIELD}})
-            if line not in self._numbers:
-                self._numbers[line] = len(self._numbers)
-                lines.append(line)
-            runs += [self._numbers[line], _short(case[RUN_FIELD])]
-        return [*lines, _line({**record, "runs": runs, **rest})]
-
-
-def default_path(cache: Path) -> Path:
-    """Where the evidence of a cache is looked for: beside it."""
-    return cache.with_name(cache.name + SUFFIX)
-
-
-def evidence_files(cache: Path) -> list[Path]:
-    """The evidence beside a cache, whatever its problems."""
-    return sorted(path for path in cache.parent.glob(f"*{SUFFIX}") if path.name.startswith(f"{cache.name}."))
-
-
-def find_verdict(path: Path, seal: str, digest: str) -> Record | None:
-    """The verdict of one kernel, where the evidence is of the cache with this seal; reads no other verdict."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            if json.loads(next(file, "{}")).get("cache") != seal:
-                return None
-            cases = []
-            for line in file:
-                if line.startswith(_CASE_START):
-                    cases.append(line)
-                elif f'"{digest}"' in line and line.endswith("\n"):
-                    return _expanded(json.loads(line), _Lazy(cases))
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise EvidenceError(f"cannot read evidence {path}: {error}") from error
-    return None
-
-
-def read_evidence(path: Path) -> tuple[Record, list[Record]]:
-    """Header and verdicts with their cases; a line that was cut off at the end of the file is left out."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    except OSError as error:
-        raise RequestError(f"cannot read evidence {path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise EvidenceError(f"{path} is not text: {error}") from error
-    header: Record | None = None
-    cases: list[Record] = []
-    verdicts: list[Record] = []
-    for number, line in enumerate(lines, 1):
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[int]:
+        """The file, after all that is in it has been read; nobody else writes."""
+        with writing(self.path):
+            descriptor = self._open()
         try:
-            record = json.loads(line)
-            if header is None:
-                header = _checked_header(record, path)
-            elif "case" in record:
-                cases.append(dict(record["case"]))
-            else:
-                verdicts.append(_expanded(record, cases))
-        except (ValueError, KeyError, IndexError, TypeError) as error:
-            if number == len(lines) and not line.endswith("\n"):
-                break
-            what = "not JSON" if isinstance(error, ValueError) else "neither a case nor a verdict"
-            raise EvidenceError(f"{path}: line {number} is {what}") from None
-    if header is None:
-        raise EvidenceError(f"{path} is not evidence of format {FORMAT}")
-    return header, verdicts
+            self._catch_up(descriptor)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _open(self) -> int:
+        while True:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+            try:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise RequestError(f"cannot write {self.path}: not a regular file")
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                with contextlib.suppress(FileNotFoundError):
+                    if os.path.samestat(os.fstat(descriptor), self.path.stat()):
+                        return descriptor
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
+
+    def _catch_up(self, descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        if (status.st_dev, status.st_ino) != self._file or status.st_size < self._end:
+            self._contents, self._file, self._end = Contents(), (status.st_dev, status.st_ino), 0
+        with open(descriptor, "rb", closefd=False) as file:
+            file.seek(self._end)
+            self._end += take_lines(self._contents, file, self.path)
+
+    def _append(self, descriptor: int, verdict: Mapping[str, Any] | None = None) -> None:
+        """Write behind what was read; half a line there is of somebody who is gone, or the lock were theirs."""
+        if self._contents.head not in (None, self._head):
+            raise EvidenceError(f"{self.path} has become evidence of another cache")
+        text = Writing(self._contents)
+        lines = text.head(self._head) if self._contents.head is None else b""
+        lines += text.verdict(verdict) if verdict else text.conditions(self._conditions)
+        with writing(self.path):
+            os.ftruncate(descriptor, self._end)
+            if (written := os.pwrite(descriptor, lines, self._end)) != len(lines):
+                raise OSError(f"{written} bytes arrived of {len(lines)}")
+        self._end += take_lines(self._contents, lines.splitlines(keepends=True), self.path)
 
 
-def summarise_evidence(seal: str, path: Path) -> Record:
-    """Counts for `inspect`: whether the evidence is of the cache with this seal, verdicts, runs, the worst error."""
-    header, verdicts = read_evidence(path)
-    return {
-        "file": str(path),
-        "of_this_cache": header["cache"] == seal,
-        "emulator": header["emulator"],
-        "problems": header["problems"],
-        **{name: sum(len(v["digests"]) for v in verdicts if v["verdict"] == name) for name in (RIGHT, WRONG, ERROR)},
-        "code_objects": len(verdicts),
-        "runs": sum(len(verdict["cases"]) for verdict in verdicts),
-        "worst_use_of_bound": max((float(verdict["use"]) for verdict in verdicts), default=0.0),
-    }
+def take_lines(contents: Contents, lines: Iterable[bytes], path: Path) -> int:
+    """Read lines; their bytes. What was cut off at the end is left out, unless it is all there is of a file."""
+    taken = 0
+    for line in lines:
+        if not line.endswith(b"\n") and contents.head is not None:
+            break
+        try:
+            contents.take(line)
+        except EvidenceError as error:
+            raise EvidenceError(f"{path}{' ' if str(error).startswith('is ') else ': '}{error}") from error
+        taken += len(line)
+    return taken
 
 
-_CASE_START = '{"case":'
+def in_order(verdicts: Iterable[Record]) -> list[Record]:
+    """Verdicts by conditions and code, without those that another one stands for: it names at least their identities
+    over the same code, and is right or follows one that is not."""
+    groups: dict[tuple[Conditions, str], list[Record]] = {}
+    for verdict in verdicts:
+        groups.setdefault((verdict["conditions"], verdict["code"]), []).append(verdict)
+    return [verdict for key in sorted(groups) for verdict in _standing(groups[key])]
 
 
-class _Lazy:
-    """Cases by number, read when asked for."""
-
-    def __init__(self, lines: list[str]) -> None:
-        self._lines = lines
-
-    def __getitem__(self, number: int) -> Record:
-        return dict(json.loads(self._lines[number])["case"])
-
-
-def _expanded(record: Record, cases: _Lazy | list[Record]) -> Record:
-    """A verdict as `Evidence.add` took it."""
-    verdict = {"code": record["code"], "digests": record["digests"], "verdict": record.get("verdict", RIGHT)}
-    verdict |= {"message": record.get("message", ""), "instructions": record["instructions"], "use": record["use"]}
-    if "verdict" in record:
-        return verdict | {name: record[name] for name in ("cases", "failing", "hazards") if name in record}
-    numbers, errors = record["runs"][::2], record["runs"][1::2]
-    runs: Iterable[tuple[int, float]] = zip(numbers, errors, strict=True)
-    return verdict | {"cases": [{**cases[number], RUN_FIELD: float(error)} for number, error in runs]}
-
-
-def _checked_header(record: Any, path: Path) -> Record:
-    if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise EvidenceError(f"{path} is not evidence of format {FORMAT}")
-    return record
-
-
-def _line(record: Mapping[str, Any]) -> str:
-    return json.dumps(record, separators=(",", ":")) + "\n"
-
-
-def _short(number: float) -> float | int:
-    """Three digits; whole numbers without a point."""
-    short = float(f"{number:.3g}")
-    return int(short) if short == int(short) and abs(short) < 1e6 else short
+def _standing(group: list[Record]) -> list[Record]:
+    """Of one code object: each verdict with a set of identities that is not within that of another."""
+    best: dict[tuple[str, ...], Record] = {}
+    for verdict in group:
+        names = tuple(sorted(verdict["digests"]))
+        if names not in best or verdict["verdict"] == RIGHT or best[names]["verdict"] != RIGHT:
+            best[names] = verdict
+    return [
+        best[names]
+        for names in sorted(best)
+        if not any(
+            set(names) < set(others) and (other["verdict"] == RIGHT or best[names]["verdict"] != RIGHT)
+            for others, other in best.items()
+        )
+    ]

@@ -18,8 +18,10 @@ from aot.runtime.problem_text import problem_text
 from aot.toolchain.disassemble import find_disassembler
 from aot.verification.edge_case import EdgeCase
 from aot.verification.edges import EDGES
-from aot.verification.evidence import RIGHT as VERDICT_RIGHT
-from aot.verification.evidence import SUFFIX, Evidence, Header, default_path
+from aot.verification.evidence import SUFFIX, Evidence
+from aot.verification.evidence_format import RIGHT as VERDICT_RIGHT
+from aot.verification.evidence_format import Conditions, Head
+from aot.verification.evidence_reading import default_path
 from aot.verification.memory import bytes_to_have, peak_bytes, room_for
 from aot.verification.problem_file import SKIPPED, Decision, decide
 from aot.verification.verifier import VERIFIER
@@ -115,7 +117,7 @@ class VerifySummary:
 
 def evidence_path(cache: Path, problems: Path | None) -> Path:
     """Where the evidence goes unless told otherwise: beside the cache, one file per file of problems."""
-    return default_path(cache) if problems is None else cache.with_name(f"{cache.name}.{problems.stem}{SUFFIX}")
+    return default_path(cache) if problems is None else cache.parent / f"{cache.name}.{problems.stem}{SUFFIX}"
 
 
 def verify(request: VerifyRequest, watch: Callable[[int, VerifySummary], None]) -> VerifySummary:
@@ -143,17 +145,19 @@ def verify(request: VerifyRequest, watch: Callable[[int, VerifySummary], None]) 
             summary.decisions = decide(load_problem_file(request.problems), table, cache.dtype, whole)
             summary.decisions = [_within(decision, room) for decision in summary.decisions]
             cases = tuple(decision.case for decision in summary.decisions if decision.case is not None)
-        header = Header(cache.seal, cache.arch, cache.dtype, VERIFIER, request.engine, request.seed, problems)
+        head = Head(cache.seal, cache.arch, cache.dtype)
+        conditions = Conditions(VERIFIER, request.engine, request.seed, problems)
         groups = _groups(cache, entries)
         wanted = {group: [cache.digests[number].tobytes().hex() for number in group] for group in groups}
         codes = {group: cache.entry(group[0]).blob_digest for group in groups}
-    evidence = Evidence.resume(request.evidence, header) if request.evidence is not None else None
-    known = evidence.verdicts if evidence else {}
+    evidence = Evidence.resume(request.evidence, head, conditions) if request.evidence is not None else None
+    proven = evidence.proven() if evidence else {}
     left: list[Group] = []
     summary.entries, summary.code_objects = len(entries), len(groups)
     for group in groups:
-        verdict = known.get(codes[group])
-        if verdict and verdict["verdict"] == VERDICT_RIGHT and set(wanted[group]) <= set(verdict["digests"]):
+        found = proven.get(codes[group], [])
+        verdict = next((v for v in found if set(wanted[group]) <= set(v["digests"])), None)
+        if verdict:
             _count(summary, verdict, len(group))
         else:
             left.append(group)
@@ -163,7 +167,7 @@ def verify(request: VerifyRequest, watch: Callable[[int, VerifySummary], None]) 
         find_disassembler(None)  # the emulator reads by it: better one error than one per kernel
     waiting = sum(map(len, left))
     jobs = max(1, min(request.jobs, room // (WORKER_BYTES + room_for(cases or ()))))
-    task = Task(request.cache, cases, request.engine, request.seed, request.static, header.cache)
+    task = Task(request.cache, cases, request.engine, request.seed, request.static, head.cache)
     watch(waiting, summary)
     try:
         with contextlib.closing(verify_groups(task, left, jobs)) as verdicts:

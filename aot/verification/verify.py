@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from aot.hazards import check_code
+from aot.inspection.load_code import load_code
 from aot.runtime.device import EmulatorDevice
 from aot.runtime.plan import make_plan
 from aot.runtime.problem_text import problem_text
 from aot.verification.edge_case import EdgeCase
-from aot.verification.evidence import ERROR, RIGHT, WRONG
+from aot.verification.evidence_format import ERROR, RIGHT, WRONG
 from aot.verification.kernel_cases import Launcher, kernel_cases
 from aot.verification.memory import KEPT_BYTES, peak_bytes
 from aot.verification.run_case import CaseResult, run_case
@@ -44,7 +45,7 @@ Group = tuple[int, ...]
 class Task:
     """What every worker knows. Without `cases` each kernel gets those of its edges; `static` runs none.
 
-    `seal` is that of the cache when its entries were chosen.
+    `seal` is that of the cache when its entries were chosen; "" is that of whatever the file holds.
     """
 
     cache: Path
@@ -62,7 +63,7 @@ def verify_groups(task: Task, groups: Sequence[Group], jobs: int) -> Generator[V
     Raises DeliveryError when workers cannot work at all, or the file is replaced while they do.
     """
     if len(groups) <= FEW_KERNELS and all(map(_is_quick, task.cases or ())):
-        with Cache.open(task.cache) as cache:
+        with _open(task.cache, task.seal) as cache:
             for group in groups:
                 yield verify_group(task, cache, group)
         return
@@ -89,7 +90,7 @@ def verify_group(task: Task, cache: Cache, group: Group) -> Verdict:
     record = _verdict(entries, RIGHT, "")
     worst_use = 0.0
     try:
-        hazards = check_code(cache.code_object(group[0]), entries[0].block_size)
+        hazards = check_code(load_code(cache, group[0]), entries[0].block_size)
         if hazards:
             more = f" and {len(hazards) - 1} more" if len(hazards) > 1 else ""
             record.update(verdict=WRONG, message=f"hazard: {hazards[0]}{more}")
@@ -152,14 +153,17 @@ def _reproduce(result: CaseResult) -> dict[str, Any]:
     return {"failing": {"problem": told["problem"], "inputs": case.inputs, "seed": result.seed, "degree": case.degree}}
 
 
-@lru_cache(maxsize=1)
 def _open(path: Path, seal: str) -> Cache:
-    """The cache of a task, open for the life of a worker. Raises CacheError if the file is another one by now."""
+    """The cache of a task. Raises CacheError if the file is another one by now."""
     cache = Cache.open(path)
-    if cache.seal != seal:
+    if seal and cache.seal != seal:
         cache.close()
         raise CacheError(f"{path} was replaced while it was verified; run the same command again")
     return cache
+
+
+#: For the life of a worker.
+_kept_open = lru_cache(maxsize=1)(_open)
 
 
 def _work(
@@ -168,7 +172,7 @@ def _work(
 ) -> Iterator[tuple[int, Verdict]]:
     """A worker's unit: a row is the number of a group."""
     task, groups = payload
-    cache = _open(task.cache, task.seal)
+    cache = _kept_open(task.cache, task.seal)
     for row, group in groups:
         yield row, verify_group(task, cache, group)
 
@@ -195,6 +199,6 @@ class _Verdicts:
         """Raises DeliveryError for what is no kernel's doing: `verify_group` answers for those."""
         if kind is Lost.RAISED:
             raise DeliveryError(message)
-        with Cache.open(self._task.cache) as cache:
+        with _open(self._task.cache, self._task.seal) as cache:
             entries = [cache.entry(number) for number in self._groups[row]]
         self._news.append(_verdict(entries, ERROR, message))

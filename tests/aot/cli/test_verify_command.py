@@ -6,13 +6,15 @@ import json
 import shlex
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from aot.cli.main import run
 from aot.toolchain import Toolchain
-from aot.verification.evidence import read_evidence
+from aot.verification.evidence_format import Contents, Writing
+from aot.verification.evidence_reading import read_evidence
 from cache_schema.label import encode
 from tests.aot.hazards.faulty_cache import without_first_wait
 from tests.aot.samples import LIAR, QUICK, SHUFFLED
@@ -99,6 +101,14 @@ def test_bad_requests(own_cache: Path, capsys: pytest.CaptureFixture[str], optio
     assert len(captured.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize("name", ["", "/", ".", "..", "/dev/null", "absent", "absent/", "x" * 300])
+@pytest.mark.parametrize("command", ["verify", "inspect", "plan"])
+def test_names_of_no_file(command: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing, folders, devices and names without a file: one line and exit code 2, whichever command it is."""
+    assert run([command, name, *(["--problem", PROBLEM] if command == "plan" else [])]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe\n", b"[]\n", b"null\n", b"{", b'{"case": 1}\n', b"1\n" * 3])
 def test_files_that_are_no_evidence(own_cache: Path, capsys: pytest.CaptureFixture[str], content: bytes) -> None:
     """Foreign or damaged evidence: one line that names the file, exit code 1."""
@@ -143,8 +153,12 @@ def test_a_release_asks_for_evidence(own_cache: Path, capsys: pytest.CaptureFixt
     assert run(complete) == 1
     assert "damaged" in capsys.readouterr().err
     own_cache.write_bytes(sound)
-    old = Path(parts[0])
-    old.write_text(old.read_text().replace('"emulator":"', '"emulator":"older '))
+    old, contents = Path(parts[0]), read_evidence(Path(parts[0]))
+    assert contents.head is not None
+    older = replace(contents.conditions[0], emulator="older")
+    text = Writing(Contents())
+    head = text.head(contents.head)
+    old.write_bytes(head + b"".join(text.verdict({**v, "conditions": older}) for v in contents.verdicts))
     assert run(["verify", str(own_cache), "--check", parts[0], "--check", parts[1]]) == 1
     assert "counts for nothing: emulator older" in capsys.readouterr().out
     assert run(["verify", str(own_cache), "--check", "absent.jsonl"]) == 2
@@ -177,7 +191,7 @@ def test_a_hazard_makes_a_kernel_wrong(
     (failure,) = answer["failures"]
     assert answer["runs"] == 0
     assert failure["hazards"][0]["rule"] == "register in flight"
-    _, (verdict,) = read_evidence(Path(answer["evidence"]))
+    (verdict,) = read_evidence(Path(answer["evidence"])).verdicts
     assert verdict["hazards"] == failure["hazards"]
 
 

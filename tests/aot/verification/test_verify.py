@@ -11,7 +11,9 @@ from aot.runtime.problem_text import problem_text
 from aot.verification import verify as verify_module
 from aot.verification.edge_case import EdgeCase
 from aot.verification.edges import edge_cases
-from aot.verification.evidence import EvidenceError, read_evidence, summarise_evidence
+from aot.verification.evidence import Evidence
+from aot.verification.evidence_format import Conditions, Head
+from aot.verification.evidence_reading import read_evidence, summarise_evidence
 from aot.verification.session import VerifyRequest, VerifySummary, verify
 from aot.verification.verify import Task, verify_group, verify_groups
 from cache_schema.cache_reader import Cache
@@ -44,8 +46,10 @@ def test_right_kernels_pass(quick_cache: Path, tmp_path: Path) -> None:
     assert summary.delivered
     assert (summary.entries, summary.right, summary.runs) == (2, 2, 4)
     assert summary.instructions > 1000
-    header, verdicts = read_evidence(file)
-    assert header["cache"] == quick_cache.read_bytes()[-32:].hex()
+    contents = read_evidence(file)
+    head, verdicts = contents.head, contents.verdicts
+    assert head is not None
+    assert head.cache == quick_cache.read_bytes()[-32:].hex()
     digests = {identity_digest(identity).hex() for identity in (QUICK, SHUFFLED)}
     assert {digest for verdict in verdicts for digest in verdict["digests"]} == digests
     for verdict in verdicts:
@@ -54,9 +58,9 @@ def test_right_kernels_pass(quick_cache: Path, tmp_path: Path) -> None:
         assert ragged["elements"] == 6 * 3 * 20
         assert 0 < ragged["worst_error"] <= ragged["bound"]
         assert one["exact"] == one["elements"] == 4
-    told = summarise_evidence(header["cache"], file)
+    (told,) = summarise_evidence(head.cache, file)
     assert (told["of_this_cache"], told["right"], told["wrong"], told["runs"]) == (True, 2, 0, 4)
-    assert not summarise_evidence("other", file)["of_this_cache"]
+    assert not summarise_evidence("other", file)[0]["of_this_cache"]
 
 
 def test_edges_of_a_real_kernel(quick_cache: Path) -> None:
@@ -89,8 +93,9 @@ def test_evidence_is_continued(quick_cache: Path, tmp_path: Path) -> None:
     whole, torn = tmp_path / "whole.jsonl", tmp_path / "torn.jsonl"
     run(quick_cache, whole)
     lines = whole.read_text().splitlines(keepends=True)
-    assert [line.split(":")[0] for line in lines] == ['{"format"', *['{"case"'] * 2, *['{"code"'] * 2]
-    torn.write_text("".join(lines[:4]) + lines[4][:50])
+    kinds = ['{"format"', '{"conditions"', *['{"case"'] * 2, *['{"code"'] * 2]
+    assert [line.split(":")[0] for line in lines] == kinds
+    torn.write_text("".join(lines[:5]) + lines[5][:50])
     summary = run(quick_cache, torn)
     assert (summary.right, summary.reused, summary.runs) == (2, 1, 2)
     assert torn.read_text() == whole.read_text()
@@ -108,20 +113,30 @@ def test_failed_kernels_are_run_again(lying_cache: Path, tmp_path: Path) -> None
     assert first.without_cases == 1  # the other kernel loads by fours and serves no six channels
 
 
-def test_other_evidence_is_replaced_and_foreign_files_are_not(quick_cache: Path, tmp_path: Path) -> None:
-    """Another seed is another header; a file that is no evidence is somebody's."""
+def test_other_conditions_stand_beside(quick_cache: Path, tmp_path: Path) -> None:
+    """Another seed proves nothing for this one, and takes nothing away; evidence of another cache is replaced."""
     file = tmp_path / "evidence.jsonl"
     run(quick_cache, file)
     assert run(quick_cache, file, seed=2).reused == 0
-    assert read_evidence(file)[0]["seed"] == 2
-    foreign = tmp_path / "notes.txt"
-    foreign.write_text('{"groceries": 1}\n')
-    with pytest.raises(RequestError, match="not evidence"):
-        run(quick_cache, foreign)
-    assert "groceries" in foreign.read_text()
-    (tmp_path / "broken.jsonl").write_text(file.read_text().replace('{"case"', "case", 1))
-    with pytest.raises(EvidenceError, match="line 2"):
-        read_evidence(tmp_path / "broken.jsonl")
+    assert [row["seed"] for row in summarise_evidence("", file)] == [1, 2]
+    assert run(quick_cache, file).reused == 2
+    Evidence.resume(file, Head("another", "gfx950", "bf16"), Conditions("1", "llvm", 1, "edges")).settle()
+    assert read_evidence(file).verdicts == []
+
+
+def test_foreign_files_stay(quick_cache: Path, tmp_path: Path) -> None:
+    """A file that is no evidence, or damaged, or no file, is somebody's: refused by name, and left as it is."""
+    file = tmp_path / "evidence.jsonl"
+    run(quick_cache, file)
+    damaged = file.read_bytes().replace(b'"gfx950"', b'"gfx942"', 1)
+    for content in (b'{"groceries": 1}\n', b"notes", damaged):
+        file.write_bytes(content)
+        with pytest.raises(RequestError, match=r"evidence\.jsonl.*--evidence"):
+            run(quick_cache, file)
+        assert file.read_bytes() == content
+    for other in (tmp_path, Path("/dev/null"), tmp_path / "none" / "e.jsonl"):
+        with pytest.raises(RequestError, match="cannot write"):
+            run(quick_cache, other)
 
 
 def test_selection(quick_cache: Path) -> None:
@@ -166,9 +181,10 @@ def test_a_dying_worker_takes_one_kernel_with_it(quick_cache: Path, monkeypatch:
     assert len(found) == 20
 
 
-def test_a_cache_that_is_replaced_ends_the_run(quick_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbers of entries mean nothing in another file: no verdict at all, and one error."""
-    monkeypatch.setattr(verify_module, "FEW_KERNELS", 0)
+@pytest.mark.parametrize("few", [0, 8])
+def test_a_cache_that_is_replaced_ends_the_run(quick_cache: Path, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers of entries mean nothing in another file: no verdict at all, and one error, here and in workers."""
+    monkeypatch.setattr(verify_module, "FEW_KERNELS", few)
     with pytest.raises(DeliveryError, match="was replaced while it was verified"):
         list(verify_groups(Task(quick_cache, CASES, "llvm", 1, seal="00" * 32), [(0,), (1,)], jobs=1))
 

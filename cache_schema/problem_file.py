@@ -6,25 +6,27 @@ read as a list of cases is a `ProblemFileError`.
 
 from __future__ import annotations
 
-import json
-import re
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from cache_schema import strict_json, strict_yaml
 from cache_schema.errors import ProblemError, RequestError
 from cache_schema.problem import ConvProblem
-from cache_schema.problem_fields import ALIASES, from_mapping, integer, is_known
+from cache_schema.problem_fields import BY_NAME, PAIR, from_mapping, integer
 from cache_schema.problem_miopen import from_miopen_line
 
 FILE_SCHEMA = 1
 #: Keys of a record that describe the case and not the problem.
 CASE_KEYS = ("inputs", "launch", "run", "expect", "also_accept", "reject", "twin_of", "fault")
-#: Keys that say nothing about the numbers although their values may be numbers.
-REMARK_KEYS = ("id", "case_id", "suite", "side", "priority", "source", "why", "seed")
+#: Keys that say nothing about the numbers.
+REMARK_KEYS = (
+    "id", "case_id", "suite", "side", "priority", "source", "why", "seed", "name", "remark", "comment", "note",
+)  # fmt: skip
+#: Keys of a file that is a mapping.
+FILE_KEYS = ("schema", "count", "problems")
 
 
 class ProblemFileError(RequestError):
@@ -52,23 +54,29 @@ def load_problem_file(path: Path | str) -> list[ProblemCase]:
     """All cases in file order. `.yaml`, `.yml` and `.json` hold records, everything else MIOpenDriver lines."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = strict_yaml.read_text(path)
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ProblemFileError(f"cannot read problem file {path}: {reason}") from error
     if path.suffix not in (".yaml", ".yml", ".json"):
         return _line_cases(text)
     try:
-        data = json.loads(text) if path.suffix == ".json" else yaml.load(text, CoreLoader)  # noqa: S506 (a SafeLoader)
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        raise ProblemFileError(f"problem file {path}: {' '.join(str(error).split())}") from error
-    if isinstance(data, dict) and data.get("schema", FILE_SCHEMA) != FILE_SCHEMA:
-        raise ProblemFileError(f"problem file {path}: schema {data['schema']!r}; this program reads {FILE_SCHEMA}")
+        data = strict_json.loads(text) if path.suffix == ".json" else strict_yaml.load(text)
+    except ValueError as error:
+        raise ProblemFileError(f"problem file {path}: {error}") from error
+    if isinstance(data, dict):
+        if data.get("schema", FILE_SCHEMA) != FILE_SCHEMA:
+            told = reprlib.repr(data["schema"])
+            raise ProblemFileError(f"problem file {path}: schema {told}; this program reads {FILE_SCHEMA}")
+        if other := [str(key) for key in data if key not in FILE_KEYS and key not in REMARK_KEYS]:
+            raise ProblemFileError(f"problem file {path}: {other[0][:40]!r} holds for no problem; say it of each")
     records = data.get("problems") if isinstance(data, dict) else data
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise ProblemFileError(f"problem file {path}: not a list of problems, nor a mapping with a list 'problems'")
     if isinstance(data, dict) and data.get("count", len(records)) != len(records):
-        raise ProblemFileError(f"problem file {path}: {len(records)} problems, but count says {data['count']}")
+        raise ProblemFileError(
+            f"problem file {path}: {len(records)} problems, but count says {reprlib.repr(data['count'])}"
+        )
     cases = [_record_case(record, f"#{number}") for number, record in enumerate(records, 1)]
     seen: set[str] = set()
     for case in cases:
@@ -85,7 +93,7 @@ def _record_case(record: Mapping[str, Any], default_id: str) -> ProblemCase:
     try:
         problem = from_mapping(_problem_part(record))
         if not isinstance(launch, dict):
-            raise ProblemError("launch", f"{launch!r} is not a mapping")
+            raise ProblemError("launch", f"{reprlib.repr(launch)} is not a mapping")
         _check_launch(launch)
     except ProblemError as caught:
         problem, error = None, caught
@@ -106,22 +114,24 @@ def _record_case(record: Mapping[str, Any], default_id: str) -> ProblemCase:
 
 
 def _problem_part(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys that make the problem. A text remark under an unknown key is none of them; an unknown number is."""
+    """The keys that make the problem: all that are not known to be about something else."""
     part = {key: value for key, value in record.items() if key not in CASE_KEYS and key not in REMARK_KEYS}
-    if part.get("op") == "conv1d":
-        part = _record_1d(part)
-    return {key: value for key, value in part.items() if is_known(str(key)) or not isinstance(value, str)}
+    return _record_1d(part) if part.get("op") == "conv1d" else part
 
 
 def _record_1d(part: Mapping[str, Any]) -> dict[str, Any]:
     """A 1-D record (extents L and Kl) is a 2-D one with a single row."""
     names = {"L": "w", "Kl": "x"}
     flat = {names.get(key, key): value for key, value in part.items() if key != "op"}
-    flat.update(h=1, y=1)
+    if len(flat) != len(part) - 1:
+        raise ProblemError("op", "a 1-D problem has L and Kl for w and x, not both")
+    for name in ("h", "y"):
+        if flat.setdefault(name, 1) != 1:
+            raise ProblemError(name, f"{reprlib.repr(flat[name])}; a 1-D problem has one row")
     for name, value in flat.items():
-        field_name = ALIASES.get(name.lower(), name.lower())
-        if field_name in ("stride", "pad", "pad_lo", "pad_hi", "dilation"):
-            neutral = 0 if field_name.startswith("pad") else 1
+        field = BY_NAME.get(str(name).lower())
+        if field is not None and field.kind == PAIR:
+            neutral = 0 if field.name.startswith("pad") else 1
             flat[name] = [neutral, value[0] if isinstance(value, list) and len(value) == 1 else value]
     return flat
 
@@ -146,32 +156,3 @@ def _line_cases(text: str) -> list[ProblemCase]:
         except ProblemError as error:
             cases.append(ProblemCase(f"line-{number}", None, error))
     return cases
-
-
-class CoreLoader(yaml.SafeLoader):
-    """YAML 1.2 core schema: `n`, `y`, `no` and `on` are text, `010` is ten; a repeated key is an error."""
-
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (PyYAML's own protocol)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """As the base class, but refuses repeated keys."""
-        mapping = super().construct_mapping(node, deep)
-        if len(mapping) != len(node.value):
-            raise yaml.constructor.ConstructorError(None, None, "a key is repeated in one mapping", node.start_mark)
-        return mapping
-
-
-def _core_int(loader: CoreLoader, node: yaml.ScalarNode) -> int:
-    text = str(loader.construct_scalar(node))
-    base = {"0o": 8, "0x": 16}.get(text[:2], 10)
-    return int(text[2:] if base != 10 else text, base)
-
-
-for _tag, _pattern, _first in (
-    ("bool", r"true|True|TRUE|false|False|FALSE", [*"tTfF"]),
-    ("null", r"null|Null|NULL|~|", [*"nN~", ""]),
-    ("int", r"[-+]?[0-9]{1,400}|0o[0-7]{1,400}|0x[0-9a-fA-F]{1,400}", [*"-+0123456789"]),
-    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|nan)", [*"-+.0123456789"]),
-):
-    CoreLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
-CoreLoader.add_constructor("tag:yaml.org,2002:int", _core_int)

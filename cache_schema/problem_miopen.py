@@ -2,8 +2,8 @@
 
     [anything] conv|convfp16|convbfp16|convint8 { -option value | --option value | -option=value | --option=value }
 
-One or two dashes before a short or a long name are the same. Options that only steer the driver (timing,
-verification, seeds, dumps) and unknown ones are skipped; options that would make another problem are refused.
+One or two dashes before a short or a long name are the same. Options that only steer the driver are skipped; those that
+would make another problem, and unknown ones, are refused by name.
 """
 
 from __future__ import annotations
@@ -12,27 +12,18 @@ import re
 
 from cache_schema.errors import ProblemError
 from cache_schema.problem import ConvProblem
-from cache_schema.problem_fields import from_mapping, integer
+from cache_schema.problem_fields import BY_OPTION, WORD, Field, add, from_mapping, integer
 
 KEYWORD_DTYPE = {"conv": "fp32", "convfp16": "fp16", "convbfp16": "bf16", "convint8": "int8"}
 #: Bits of -F. Zero means all of them, and so does leaving it out.
 DIRECTION_BITS = ((1, "fwd"), (2, "dgrad"), (4, "wgrad"))
-
-#: Option -> our field. Short names are case-sensitive.
-OPTIONS: dict[str, str] = {
-    "n": "n", "batchsize": "n", "c": "c", "in_channels": "c", "H": "h", "in_h": "h", "W": "w", "in_w": "w",
-    "k": "k", "out_channels": "k", "y": "y", "fil_h": "y", "x": "x", "fil_w": "x",
-    "p": "pad_h", "pad_h": "pad_h", "q": "pad_w", "pad_w": "pad_w",
-    "u": "stride_h", "conv_stride_h": "stride_h", "v": "stride_w", "conv_stride_w": "stride_w",
-    "l": "dilation_h", "dilation_h": "dilation_h", "j": "dilation_w", "dilation_w": "dilation_w",
-    "g": "groups", "group_count": "groups", "F": "forw", "forw": "forw",
-    "I": "in_layout", "in_layout": "in_layout", "f": "fil_layout", "fil_layout": "fil_layout",
-    "O": "out_layout", "out_layout": "out_layout",
-    "_": "spatial_dim", "spatial_dim": "spatial_dim", "m": "mode", "mode": "mode", "z": "pad_mode",
-    "pad_mode": "pad_mode", "!": "in_d", "in_d": "in_d", "@": "fil_d", "fil_d": "fil_d",
-}  # fmt: skip
-#: Options that would change the problem, and the only values under which they do not.
-HARMLESS = {"mode": ("conv",), "pad_mode": ("default",), "spatial_dim": ("1", "2"), "in_d": ("1",), "fil_d": ("1",)}
+_DIRECTIONS = Field("forw", WORD, options=("F", "forw"))
+_OPTIONS = BY_OPTION | dict.fromkeys(_DIRECTIONS.options, _DIRECTIONS)
+#: What decides how often, how, on which data and how loudly the driver runs a problem, and not which.
+STEERING = frozenset((
+    "i", "iter", "V", "verify", "C", "verification_cache", "t", "time", "w", "wall", "s", "search", "P", "printconv",
+    "o", "dump_output", "d", "in_data", "e", "weights", "D", "dout_data", "S", "solution", "G", "gpualloc",
+))  # fmt: skip
 
 
 def from_miopen_line(line: str) -> list[ConvProblem]:
@@ -41,9 +32,6 @@ def from_miopen_line(line: str) -> list[ConvProblem]:
     Raises `ProblemError` naming the field.
     """
     dtype, values = _tokens(line)
-    for name, allowed in HARMLESS.items():
-        if name in values and values[name].lower() not in allowed:
-            raise ProblemError(name, f"{values[name]!r} is not supported; only {' or '.join(allowed)} is")
     if dtype not in ("fp16", "bf16"):
         raise ProblemError("dtype", f"the line asks for {dtype}, for which there are no kernels; only fp16 and bf16")
     selected = integer("forw", values.pop("forw", "0"))
@@ -51,16 +39,15 @@ def from_miopen_line(line: str) -> list[ConvProblem]:
         raise ProblemError("forw", f"{selected} is not a sum of 1 (fwd), 2 (dgrad) and 4 (wgrad), or 0 for all")
     if values.get("spatial_dim") == "1" or values.get("in_layout", "").upper() == "NWC":
         _raise_to_2d(values)
-    fields = {name: value for name, value in values.items() if name not in HARMLESS}
     return [
-        from_mapping({**fields, "direction": direction, "dtype": dtype})
+        from_mapping({**values, "direction": direction, "dtype": dtype})
         for bit, direction in DIRECTION_BITS
         if selected & bit or not selected
     ]
 
 
 def _tokens(line: str) -> tuple[str, dict[str, str]]:
-    """(dtype, our field name -> text); a repeated option counts as last given, as in the driver."""
+    """(dtype, name of our field -> text)."""
     words = line.split()
     start = next((at for at, word in enumerate(words) if word in KEYWORD_DTYPE), None)
     if start is None:
@@ -70,19 +57,22 @@ def _tokens(line: str) -> tuple[str, dict[str, str]]:
     while at < len(words):
         word = words[at]
         at += 1
-        if not word.startswith("-"):
-            continue
+        if word in KEYWORD_DTYPE:
+            raise ProblemError("dtype", f"a second {word}: a file may have one driver line on each of its lines")
         option, equals, value = word.lstrip("-").partition("=")
-        name = OPTIONS.get(option)
+        field = _OPTIONS.get(option)
+        if not word.startswith("-") or (field is None and option not in STEERING):
+            raise ProblemError(word[:40], "unknown option of a driver line; it may ask for another problem")
         if not equals:
             following = words[at] if at < len(words) else ""
-            if re.fullmatch(r"[^-].*|-[0-9]+", following):
+            mode = field is not None and field.name == "mode"  # of which `conv` is a value
+            if re.fullmatch(r"[^-].*|-[0-9]+", following) and (mode or following not in KEYWORD_DTYPE):
                 value = following
                 at += 1
-            elif name is not None:
-                raise ProblemError(name, f"option {word} has no value")
-        if name is not None:
-            values[name] = value
+            elif field is not None:
+                raise ProblemError(field.name, f"option {word[:40]} has no value")
+        if field is not None:
+            add(values, field, value)
     return KEYWORD_DTYPE[words[start]], values
 
 
@@ -91,4 +81,7 @@ def _raise_to_2d(values: dict[str, str]) -> None:
     for name in ("in_layout", "fil_layout", "out_layout"):
         if values.get(name, "").upper() in ("NWC", "KXC", "NWK"):
             del values[name]
-    values.update(h="1", y="1", pad_h="0", stride_h="1", dilation_h="1")
+    values.pop("spatial_dim", None)
+    for name, neutral in (("h", "1"), ("y", "1"), ("pad_h", "0"), ("stride_h", "1"), ("dilation_h", "1")):
+        if values.setdefault(name, neutral) != neutral:
+            raise ProblemError(name, f"{values[name][:40]!r}; a 1-D problem has one row")

@@ -11,9 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from cache_schema.errors import RequestError, UnknownValueError
+from cache_schema.strict_yaml import load, read_text
 from grids.families import FAMILIES
 
 AxisValue = str | int
@@ -68,16 +67,18 @@ def load_axes(path: Path | None = None) -> dict[str, FamilyAxes]:
 @cache
 def _default_axes() -> tuple[FamilyAxes, dict[str, FamilyAxes]]:
     text = files("grids").joinpath("axes.yaml").read_text(encoding="utf-8")
-    return _parse("grids/axes.yaml", yaml.safe_load(text), None)
+    return _parse("grids/axes.yaml", load(text), None)
 
 
 def _read(path: Path) -> tuple[FamilyAxes, dict[str, FamilyAxes]]:
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(path)
+    except (OSError, ValueError) as error:
         raise AxesError(f"axes file {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    except yaml.YAMLError as error:
-        raise AxesError(f"axes file {path}: not YAML: {' '.join(str(error).split())}") from error
+    try:
+        document = load(text)
+    except ValueError as error:
+        raise AxesError(f"axes file {path}: not YAML that is read here: {error}") from error
     return _parse(str(path), document, _default_axes())
 
 
@@ -110,8 +111,8 @@ def _values(where: str, section: str, axis: str, values: Any, known: tuple[str, 
     if not isinstance(values, list) or not values:
         raise AxesError(f"axes file {where}, {section}.{axis}: expected a list of at least one value, found {values!r}")
     for value in values:
-        # A YAML true equals 1, but no axis has flags.
-        if isinstance(value, bool) or value not in ALLOWED[axis]:
+        # true equals 1 and 16.0 equals 16, but axes have whole numbers and words.
+        if type(value) not in (int, str) or value not in ALLOWED[axis]:
             raise AxesError(f"axes file {where}, {section}.{axis}: {UnknownValueError('value', value, ALLOWED[axis])}")
     if len(set(values)) != len(values):
         raise AxesError(f"axes file {where}, {section}.{axis}: a value is listed twice: {values}")

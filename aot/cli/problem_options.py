@@ -16,25 +16,12 @@ from typing import Any
 import click
 
 from cache_schema.errors import ProblemError, RequestError
-from cache_schema.problem import DIRECTIONS, ConvProblem
+from cache_schema.problem import ConvProblem
+from cache_schema.problem_fields import FIELDS
 from cache_schema.problem_parse import ProblemCase, from_mapping, from_miopen_line, load_problem_file
 
-#: Flag -> field and help. Pairs take one number or "height,width".
-_FLAGS = {
-    "n": "Images.",
-    "c": "Input channels over all groups.",
-    "h": "Image rows.",
-    "w": "Image columns.",
-    "k": "Output channels (filters) over all groups.",
-    "y": "Filter rows.",
-    "x": "Filter columns.",
-    "stride": "Stride, S or SH,SW.  [default: 1]",
-    "pad": "Padding on each side, P or PH,PW.  [default: 0]",
-    "dilation": "Dilation, D or DH,DW.  [default: 1]",
-    "groups": "Groups.  [default: 1]",
-    "direction": f"One of {', '.join(DIRECTIONS)}.  [default: what the cache has]",
-    "dtype": "fp16 or bf16.  [default: that of the cache]",
-}
+#: Flag -> help. Pairs take one number or "height,width".
+_FLAGS = {field.name: field.help for field in FIELDS if field.help}
 _FILE_SUFFIXES = (".yaml", ".yml", ".json", ".txt")
 
 

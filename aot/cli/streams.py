@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 from pathlib import Path
@@ -13,7 +14,8 @@ def mend_streams() -> None:
     """Give a process its three streams, whatever it was started with.
 
     A closed one leads nowhere: else the next file that is opened takes its number, and children write into that.
-    Writing to stderr never fails: progress and notes are not worth a build.
+    Writing to stderr never fails: progress and notes are not worth a build. Names of files need not be text, and are
+    shown all the same.
     """
     for number in range(3):
         try:
@@ -22,6 +24,8 @@ def mend_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
     if sys.stdout is None:
         sys.stdout = _nowhere()
+    elif isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.stderr = _Forgiving(sys.stderr or _nowhere())
 
 

@@ -81,12 +81,24 @@ class Sections:
         self.data += content
         return offset
 
-    def add_group(self, rows: int, columns: Mapping[str, Column]) -> dict[str, Any]:
-        """Append the columns, those with a single value as a constant; returns the group's description."""
+    def add_group(self, rows: int, columns: Mapping[str, Column], rules: Mapping[str, Rule]) -> dict[str, Any]:
+        """Append the columns, those with a single value as a constant; returns the group's description.
+
+        Raises ValueError for what `ColumnGroup` would not take back.
+        """
         described: dict[str, Any] = {}
         for name, column in columns.items():
             if len(column) != rows:
                 raise ValueError(f"column {name}: {len(column)} rows, expected {rows}")
+            rule = rules[name]
+            if (
+                rows
+                and rule.kind != TEXT.kind
+                and not rule.least <= int(column.min()) <= int(column.max()) <= rule.most
+            ):
+                raise ValueError(
+                    f"column {name}: {column.min()} to {column.max()}, allowed {rule.least} to {rule.most}"
+                )
             if column.ndim == 1 and column.dtype.kind != "S" and rows and (column == column[0]).all():
                 described[name] = [CONST, column[0].item()]
                 continue

@@ -19,6 +19,15 @@ from cache_schema import blobs as blob_blocks
 from cache_schema.atomic_file import replace_file, scratch_file
 from cache_schema.cache_columns import Sections
 from cache_schema.cache_format import HEADER_BYTES, PAGE, SEAL_BYTES, Header, to_json
+from cache_schema.cache_rules import (
+    LEDGER_BYTES,
+    LEDGER_ROWS,
+    block_rules,
+    entry_rules,
+    identity_rules,
+    kernel_rules,
+    ledger_rules,
+)
 from cache_schema.digest import DIGEST_BYTES, table_digests
 from cache_schema.errors import DeliveryError
 from cache_schema.facts import RESOURCES, EntryFacts, KernelTable
@@ -74,9 +83,11 @@ def write_cache(
             "dtype": dtype,
             "groups": {
                 "identity": _add_identities(index, table),
-                "entry": index.add_group(len(table), {"digest": digests, "kernel": kernel_of}),
+                "entry": index.add_group(
+                    len(table), {"digest": digests, "kernel": kernel_of}, entry_rules(len(kernels))
+                ),
                 "kernel": _add_kernels(index, kernels),
-                "block": index.add_group(len(block["offset"]), block),
+                "block": index.add_group(len(block["offset"]), block, block_rules(len(kernels), frames.tell())),
             },
             "layouts": [layout.to_json() for layout in kernels.layouts],
             "symbol": _symbol_rule(kernels),
@@ -220,7 +231,7 @@ def _add_json(index: Sections, data: Any) -> list[int]:
 
 
 def _add_identities(index: Sections, table: IdentityTable) -> dict[str, Any]:
-    group = index.add_group(len(table), {name: table.columns[name] for name in FIELDS})
+    group = index.add_group(len(table), {name: table.columns[name] for name in FIELDS}, identity_rules(table.vocab))
     return {**group, "vocab": _add_json(index, {name: list(words) for name, words in table.vocab.items()})}
 
 
@@ -233,7 +244,7 @@ def _add_kernels(index: Sections, kernels: KernelTable) -> dict[str, Any]:
     }
     if _symbol_rule(kernels) is None:
         columns["symbol"] = kernels.symbols
-    return index.add_group(len(kernels), columns)
+    return index.add_group(len(kernels), columns, kernel_rules(len(kernels.layouts), "symbol" in columns))
 
 
 def _narrow(column: npt.NDArray[np.uint32]) -> npt.NDArray[Any]:
@@ -257,7 +268,10 @@ def _symbol_rule(kernels: KernelTable) -> list[Any] | None:
 def _add_ledger(index: Sections, ledger: Ledger) -> list[int]:
     packed = Sections()
     columns = {name: ledger.table.columns[name] for name in FIELDS}
-    group = packed.add_group(len(ledger), {**columns, "kind": ledger.kind, "reason": ledger.reason})
+    columns |= {"kind": ledger.kind, "reason": ledger.reason}
+    group = packed.add_group(len(ledger), columns, ledger_rules(ledger.table.vocab, len(ledger.reasons)))
+    if len(ledger) > LEDGER_ROWS or len(packed.data) > LEDGER_BYTES:
+        raise ValueError(f"a ledger of {len(ledger)} rows and {len(packed.data)} bytes")
     frame = zstandard.ZstdCompressor(level=blob_blocks.LEVEL).compress(bytes(packed.data))
     return _add_json(
         index,

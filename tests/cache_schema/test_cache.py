@@ -253,6 +253,16 @@ def test_contradictions_are_refused(change: dict[str, Any], message: str, tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("field", "value"), [("block_size", 0), ("code_bytes", 2**25), ("vgprs", 5000)])
+def test_what_no_reader_takes_is_not_written(field: str, value: int, tmp_path: Path) -> None:
+    """A fact beyond the limits of the format is refused before there is a file that cannot be opened."""
+    content = sample(entries=3, rejected=0)
+    content.records[:] = [replace(record, **{field: value}) for record in content.records]  # type: ignore[arg-type]
+    with pytest.raises((ValueError, DeliveryError), match=f"{field}|length"):
+        content.write(tmp_path / "c.rocke")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_two_facts_for_one_key_are_refused() -> None:
     """One content key has one set of facts; anything else means that the build is not deterministic."""
     first = sample().records[0]

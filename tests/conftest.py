@@ -5,12 +5,19 @@ Unless the machine lacks what each of them needs, as `tests.needs` says; those a
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 #: As `tests.needs` has it; repeated, so that this file stands alone.
 _LACKING = "Skipped: not on this machine: "
 
 _outcomes: dict[str, set[str]] = {}
+
+# A shell without job control starts what runs in its background with Ctrl-C ignored, and so would start every command
+# that the tests then interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

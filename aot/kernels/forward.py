@@ -66,11 +66,13 @@ class _Forward(GemmKernel):
         phase = self._multiply(place)
         walk = self._walk(place)
         pixels, rows = self._own_rows(place)
-        weights = self._weights(place, walk)
+        kept = self._weights(place, walk) if self.budget.roomy else None
 
         def loop(kind: type[UniformStream] | type[GeneralStream]) -> list[Value]:
             stream = kind(b, args, walk)
             entries = self._entries(place, stream, pixels, rows)
+            # What stands in front of both loops takes registers in each: where they are short, each works it out.
+            weights = kept or self._weights(place, walk)
             return self._pinned(self._loop(place, stream, entries, weights, buffers, phase))
 
         with self._priority():

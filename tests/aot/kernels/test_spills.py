@@ -16,8 +16,10 @@ from grids.catalogue import buildable
 from tests.aot.small_cache import write_small_cache
 
 #: What LLVM spilled once: accumulators in all accumulation registers, rounded through LDS from direct-to-LDS loops;
-#: prefetched single elements beside 128 accumulators in ordinary registers; and 1,024 threads that share the register
-#: file out so that a K loop with narrow loads has no room to spare.
+#: prefetched single elements beside 128 accumulators in ordinary registers; 1,024 threads that share the register file
+#: out so that a K loop with narrow loads has no room to spare; waves of sixteen row fragments whose second k step is
+#: read with the first one, behind a prefetched tile; and forward kernels that kept the place of their weights in front
+#: of both K loops where the estimate left 4 registers or none.
 CROWDED = (
     "fwd:implicit_gemm:gfx942:fp16:tile=128x128x32:warps=1x1:atom=16x16x16:epi=cshuffle:vec=8x8x4:async:chunk=2x2",
     "fwd:implicit_gemm:gfx942:fp16:tile=256x128x32:warps=2x1:atom=16x16x16:epi=cshuffle:vec=2x2x2:async:chunk=2x2",
@@ -28,6 +30,11 @@ CROWDED = (
     "wgrad:implicit_gemm:gfx942:fp16:tile=256x256x32:warps=2x8:atom=16x16x16:vec=4x1x1",
     "wgrad:implicit_gemm:gfx950:fp16:tile=256x256x64:warps=8x2:atom=16x16x32:pipe=compv4:vec=1x1x1:kouter",
     "wgrad:implicit_gemm:gfx950:fp16:tile=256x256x64:warps=2x8:atom=16x16x32:vec=2x1x1:kouter:sk=2:2stage:replicas=8",
+    "fwd:implicit_gemm:gfx942:fp16:tile=256x128x64:warps=1x2:atom=16x16x16:pipe=compv4:epi=cshuffle:vec=8x8x1",
+    "fwd:implicit_gemm:gfx942:bf16:tile=256x128x64:warps=1x2:atom=16x16x16:pipe=compv3:vec=8x8x1",
+    "fwd:implicit_gemm:gfx942:fp16:tile=256x256x32:warps=1x8:atom=16x16x16:pipe=compv3:vec=2x2x1",
+    "fwd:implicit_gemm:gfx942:fp16:tile=256x256x32:warps=2x8:atom=16x16x16:vec=8x8x1",
+    "fwd:implicit_gemm:gfx942:fp16:tile=256x64x32:warps=1x1:atom=32x32x8:pipe=compv3:vec=8x8x1:unroll",
 )
 FULL_SHARE = 0.5
 
@@ -81,7 +88,7 @@ def test_many_crowded_kernels_do_not_spill(arch: str, dtype: str, direction: str
 
 def test_crowded_kernels_are_right(tmp_path: Path, local_toolchain: Toolchain) -> None:
     """What keeps registers free, such as finding a thread's place again behind the loop, computes the same."""
-    for labels in ((2, 3, 6), (7,)):  # one cache per GPU
+    for labels in ((2, 3, 6, 11, 12), (7,)):  # one cache per GPU
         cache = write_small_cache(tmp_path / "c.rocke", local_toolchain, [decode(CROWDED[number]) for number in labels])
         summary = verify(VerifyRequest(cache, jobs=1), lambda _left, _summary: None)
         assert [failure["message"] for failure in summary.failures] == []

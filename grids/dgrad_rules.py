@@ -1,4 +1,4 @@
-"""The rules of backward-data kernels. D1 to D12 are the published validator's; D9b is what our builder needs."""
+"""The rules of backward-data kernels: D1 to D12 are the published validator's, D5b and D9b what our builder needs."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ DGRAD_RULES = (
         "the split-K degree is less than one, or the target cannot split",
         lambda r: (r.split_k >= 1) & ((r.split_k == 1) | (r.wave_size == 64)),
     ),
+    Rule("D5b_whole", "backward data is not split", lambda r: r.split_k == 1, builder=True),
     Rule(
         "D6_accumulators",
         "the accumulators of one lane exceed what it can hold without spilling",

@@ -230,9 +230,9 @@ def launch_grid(
     return ceil_div(gemm_n, tile_n), ceil_div(gemm_m, tile_m), groups * slices
 
 
-def dgrad_grid(*, total_tiles: IntT, groups: IntT, slices: IntT) -> tuple[IntT, IntT, IntT]:
-    """Workgroups (x, y, z) of dgrad: the tiles of all sub-GEMMs in a row, the groups, the split-K slices."""
-    return total_tiles, groups, slices
+def dgrad_grid(*, total_tiles: int, groups: int) -> tuple[int, int, int]:
+    """Workgroups (x, y, z) of dgrad: the tiles of all sub-GEMMs in a row, the groups."""
+    return total_tiles, groups, 1
 
 
 def reduce_grid(*, elements: int) -> tuple[int, int, int]:

@@ -11,14 +11,12 @@ from cache_schema.problem import ConvProblem
 PROBE_CHANNELS = 64
 #: A 3x3 filter.
 PROBE_TAPS = 9
-#: Enough groups for every merge degree.
-PROBE_MERGED_GROUPS = 64
 
 
-def probe(direction: str, dtype: str, *, stride: int = 1, dilation: int = 1, merged: bool = False) -> ConvProblem:
-    """The probe of a capability: 3x3, padded to the same size, two groups of 64 channels (depthwise if merged)."""
-    groups = PROBE_MERGED_GROUPS if merged else 2
-    channels = groups * (1 if merged else PROBE_CHANNELS)
+def probe(direction: str, dtype: str, *, stride: int = 1, dilation: int = 1) -> ConvProblem:
+    """The probe of a capability: 3x3, padded to the same size, two groups of 64 channels."""
+    groups = 2
+    channels = groups * PROBE_CHANNELS
     image = 16 + 2 * (dilation - 1)
     return ConvProblem(
         direction=direction,

@@ -197,12 +197,12 @@ def _pad(rows: ServedRows) -> Mask:
 
 def _atomic_pairs(rows: ServedRows) -> Mask:
     """Packed 16-bit atomics add aligned pairs: even rows of the result and stores of whole pairs."""
-    if rows.when("fwd"):
+    if not rows.when("wgrad"):
         return NOWHERE
     atomic = _both(rows.split(), ~rows["two_stage"].astype(np.bool_))
     if rows.gemm.n % 2:
         return atomic
-    return _both(atomic, (rows["vector_size_c"] & 1) == 1) if rows.when("wgrad") else NOWHERE
+    return _both(atomic, (rows["vector_size_c"] & 1) == 1)
 
 
 def _sub_gemms(rows: ServedRows) -> Mask:

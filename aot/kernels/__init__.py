@@ -6,7 +6,7 @@
 | where K tiles are | `dgrad_streams`, `dgrad_record`, `wgrad_streams` | `streams`, `rows`, `rowsets`, `row_table` |
 | loads to LDS | `wgrad_loaders` | `loaders`, `k_rows`, `chunks`, `swizzle` |
 | the K loop | | `mainloop`, `fragments`, `k_outer_fragments` |
-| results | `dgrad_output`, `dgrad_atomics`, `wgrad_output` | `results`, `epilogue` |
+| results | `dgrad_output`, `wgrad_output` | `results`, `epilogue` |
 | what registers hold | `dgrad_budget`, `wgrad_budget` | `budget` |
 | arguments | `dgrad_arguments`, `dgrad_table`, `wgrad_arguments` | `arguments`, `values`, `limits`, `magic` |
 

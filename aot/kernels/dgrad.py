@@ -7,7 +7,6 @@ the lattice of its workgroup in a table; at stride 1 there is one lattice, which
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from aot.ir.control import if_else
@@ -17,15 +16,8 @@ from aot.ir.values import Value
 from aot.kernels import dgrad_budget
 from aot.kernels.chunks import ChunkMap
 from aot.kernels.dgrad_arguments import dgrad_arguments
-from aot.kernels.dgrad_atomics import PAIR, AddedOutput, add_lattice_direct, add_lattice_shuffled
 from aot.kernels.dgrad_budget import GradientBudget
-from aot.kernels.dgrad_output import (
-    LatticeOutput,
-    pixel_bytes,
-    row_table_bytes,
-    store_lattice_direct,
-    store_lattice_shuffled,
-)
+from aot.kernels.dgrad_output import LatticeOutput, row_table_bytes, store_lattice_direct, store_lattice_shuffled
 from aot.kernels.dgrad_record import SubGemmRecord, folded_record, found_record, tile_of_record
 from aot.kernels.dgrad_streams import CountedTaps, GradientWalk, UniformTaps
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
@@ -33,7 +25,6 @@ from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.gemm import GemmKernel, UnsupportedError
 from aot.kernels.k_rows import KRowStaging, k_row_loader
 from aot.kernels.loaders import Staging, staged_loader
-from aot.kernels.magic import Divisor, magic_pair
 from aot.kernels.mainloop import Loads, Multiply
 from aot.kernels.place import Place
 from aot.kernels.results import Results
@@ -47,31 +38,20 @@ from grids.targets import target
 
 Stream = UniformTaps | CountedTaps
 
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """The part of the reduction that a workgroup sums up; a slice behind the end has no tile left."""
-
-    first_k: Value
-    tiles: Value
-
-
 PIPELINES = ("mem", "compv3", "compv4")
 #: Fields that would change the code of other families; here they must be as they are by default.
 OPTIONS_WITHOUT_CODE = (
-    "async_dma", "unroll_k", "chiplet_swizzle", "lds_layout", "lds_k_pad", "waves_per_eu", "acc_epilogue", "two_stage",
-    "ws_replicas", "stream_k", "group_merge", "num_load_waves", "prefetch_addr", "is_3d", "is_pointwise", "knobs",
+    "split_k", "async_dma", "unroll_k", "chiplet_swizzle", "lds_layout", "lds_k_pad", "waves_per_eu", "acc_epilogue",
+    "two_stage", "ws_replicas", "stream_k", "group_merge", "num_load_waves", "prefetch_addr", "is_3d", "is_pointwise",
+    "knobs",
 )  # fmt: skip
 
 
 def emit_dgrad(identity: Identity, flavor: str) -> KernelSource:
     """The kernel of one backward-data identity. No problem extent enters the text.
 
-    A split reduction has its degree baked. Raises `UnsupportedError` for options that no code is made for, and for more
-    accumulators than a lane holds.
+    Raises `UnsupportedError` for options that no code is made for, and for more accumulators than a lane holds.
     """
-    if identity.split_k < 1:
-        raise UnsupportedError(f"split_k {identity.split_k}: backward data takes a degree of 1 or more")
     for field in OPTIONS_WITHOUT_CODE:
         if getattr(identity, field) != FIELD_DEFAULT[field]:
             raise UnsupportedError(f"backward data has no {field} {getattr(identity, field)!r}")
@@ -114,36 +94,30 @@ class _Dgrad(GemmKernel):
         b, identity = self.b, self.identity
         record = self._record()
         place = self._place(record)
-        work = self._slice(record)
+        tiles = b.udiv_pow2(b.add(record["gemm_k"], self.tile.k - 1), self.tile.k)
         phase = self._multiply(place)
-        walk = self._walk(place, record, work)
+        walk = self._walk(place, record)
         numbers, rows = self._own_rows(place, record)
 
         def loop(kind: type[Stream]) -> list[Value]:
             stream = kind(b, self.args, walk)
             entries = self._entries(place, stream, numbers, rows)
-            return self._pinned(self._loop(place, work, stream, entries, phase))
+            return self._pinned(self._loop(place, tiles, stream, entries, phase))
 
         with self._priority():
             if identity.uniform_k_decode:
                 lean = is_one(b, self.args["uniform_taps"])
-                if identity.split_k > 1:
-                    # A slice behind the end has no tap to begin with; the counted loop sums up nothing.
-                    lean = b.both(lean, b.icmp("slt", work.first_k, record["gemm_k"]))
                 accumulators = if_else(b, lean, partial(loop, UniformTaps), partial(loop, CountedTaps))
             else:
                 accumulators = loop(CountedTaps)
         self._store(self._place_anew(place), record, self._pinned(accumulators))
-        read = dict.fromkeys(("A", "B", "sub_gemm_buf"), "readonly")
-        if identity.split_k > 1:
-            return self._rendered(read)
-        return self._rendered(read | {"D": "writeonly"}, "xy")
+        return self._rendered({**dict.fromkeys(("A", "B", "sub_gemm_buf"), "readonly"), "D": "writeonly"}, "xy")
 
     # --- LDS ---------------------------------------------------------------------------------------------------------
 
     def _output_table(self) -> Segment | None:
         """Where the row offsets of a lattice stand: behind a shuffled tile if there is room, else over the operands."""
-        if self.folded or self.identity.split_k > 1:
+        if self.folded:
             return None
         size, behind = row_table_bytes(self.tile.m), self.layout.c_offset + self.layout.c_bytes
         if self.identity.epilogue == "default":
@@ -200,23 +174,11 @@ class _Dgrad(GemmKernel):
             tile=self.tile,
             a=self._a_fragments(place),
             b=weights,
-            transposed=self.identity.epilogue == "cshuffle" or self.identity.split_k > 1,
+            transposed=self.identity.epilogue == "cshuffle",
             hints=self.identity.pipeline in ("compv3", "compv4") and self.budget.hints,
         )
 
-    def _slice(self, record: SubGemmRecord) -> Slice:
-        """The K tiles of this workgroup: all, or an equal share of them along grid z."""
-        b, tile_k, degree = self.b, self.tile.k, self.identity.split_k
-        tiles = b.udiv_pow2(b.add(record["gemm_k"], tile_k - 1), tile_k)
-        if degree == 1:
-            return Slice(b.const(0), tiles)
-        mult, shift = magic_pair(degree)
-        share, _ = Divisor(b.const(degree), b.const(mult), b.const(shift)).divmod(b, b.add(tiles, degree - 1))
-        first = b.mul(workgroup_id(b, "z"), share)
-        left = b.sub(tiles, first)
-        return Slice(b.mul(first, tile_k), b.select(b.icmp("slt", left, share), left, share))
-
-    def _walk(self, place: Place, record: SubGemmRecord, work: Slice) -> GradientWalk:
+    def _walk(self, place: Place, record: SubGemmRecord) -> GradientWalk:
         """This thread's places in the operand tiles, and where the workgroup begins."""
         b, args = self.b, self.args
         row, col = self.b_chunks.position(b, place.thread)
@@ -234,7 +196,6 @@ class _Dgrad(GemmKernel):
             b_rows=tuple(b.add(row, number) for number in range(self.b_chunks.run)),
             b_col_bytes=b.mul(col, ELEM_BYTES),
             b_start_bytes=b.add(b.add(first_filter, first_tap), b.mul(place.first_n, ELEM_BYTES)),
-            first_k=work.first_k,
         )
 
     def _own_rows(self, place: Place, record: SubGemmRecord) -> tuple[list[Value], list[ImageRow]]:
@@ -280,7 +241,7 @@ class _Dgrad(GemmKernel):
     def _loop(
         self,
         place: Place,
-        work: Slice,
+        tiles: Value,
         stream: Stream,
         a_rows: list[Entry] | TabledRows,
         phase: Multiply,
@@ -290,14 +251,11 @@ class _Dgrad(GemmKernel):
         a_staging = Staging.prepare(b, self.a_chunks, place.thread, self.layout.a_row_elems)
         b_staging = KRowStaging.prepare(b, self.b_chunks, place.thread, self.layout.b_row_elems)
         loads = Loads(staged_loader(a_staging, a_rows, choices.a_batch), k_row_loader(b_staging, choices.b_batch))
-        return self._staged_loop(stream, work.tiles, loads, self._buffers(), phase)
+        return self._staged_loop(stream, tiles, loads, self._buffers(), phase)
 
     def _store(self, place: Place, record: SubGemmRecord, accumulators: list[Value]) -> None:
         """The epilogue of this identity; at stride 1 the rows of dX follow one another as in a forward output."""
         results = Results(self.tile, accumulators, place)
-        if self.identity.split_k > 1:
-            self._add(place, record, results)
-            return
         b, args = self.b, self.args
         shuffled = self.identity.epilogue == "cshuffle"
         shuffle = self._shuffle(self._store_width)
@@ -317,18 +275,3 @@ class _Dgrad(GemmKernel):
         else:
             assert self.output_table is not None
             store_lattice_direct(b, results, self.output_table, lattice)
-
-    def _add(self, place: Place, record: SubGemmRecord, results: Results) -> None:
-        """The epilogue of a slice."""
-        b, args = self.b, self.args
-        group_bytes = b.mul(b.mul(place.group, args["p_cpg"]), ELEM_BYTES)
-        output = AddedOutput(
-            pointer=b.offset_pointer(args["D"], group_bytes),
-            row_bytes=lambda row: pixel_bytes(b, record, args, b.add(place.first_m, row)),
-            first_col=place.first_n,
-            channels=args["p_cpg"],
-        )
-        if self.identity.epilogue == "default":
-            add_lattice_direct(b, results, output)
-        else:
-            add_lattice_shuffled(b, results, self._shuffle(max(self._store_width, PAIR)), output)

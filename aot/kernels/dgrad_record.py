@@ -17,7 +17,7 @@ from grids.addressing import MAX_SUB_GEMMS
 Args = Mapping[str, Value]
 
 WORD_BYTES = 4
-#: The last field is of use to split reductions only.
+#: The last field, the reduction in whole K tiles, is what the others make of it.
 _READ_FIELDS = RECORD_FIELDS[:-1]
 
 

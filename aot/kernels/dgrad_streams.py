@@ -41,7 +41,6 @@ class GradientWalk:
     b_rows: tuple[Value, ...]  # rows of the weight tile that this thread has
     b_col_bytes: Value
     b_start_bytes: Value  # of the first filter of the group, the first tap of the record, the first column
-    first_k: Value  # where the slice of this workgroup begins; constant 0 unless the reduction is split
 
     def a_step_bytes(self, b: Builder, args: Args) -> tuple[Value, Value]:
         """Byte distances in dY of a tap row and a tap column; not positive."""
@@ -107,17 +106,8 @@ class UniformTaps:
         return self.b.add(start, self.b.mul(self.walk.a_col, ELEM_BYTES)), missing
 
     def start(self) -> list[Value]:
-        b, args, walk = self.b, self.args, self.walk
-        a_scalar, b_scalar = b.add(walk.a_group_bytes, self.origin), walk.b_start_bytes
-        if walk.first_k.const == 0:
-            return [a_scalar, b_scalar, constant(0), constant(0), constant(31)]
-        taps, k_out = walk.record.by_kpg.divmod(b, walk.first_k)
-        y, x = walk.record.by_x_dot.divmod(b, taps)
-        a_row, a_tap = walk.a_step_bytes(b, args)
-        b_row, b_tap = walk.b_step_bytes(b, args)
-        a_scalar = b.add(a_scalar, b.add(b.add(b.mul(y, a_row), b.mul(x, a_tap)), b.mul(k_out, ELEM_BYTES)))
-        b_scalar = b.add(b_scalar, b.add(b.add(b.mul(y, b_row), b.mul(x, b_tap)), b.mul(k_out, args["b_k_bytes"])))
-        return [a_scalar, b_scalar, k_out, x, b.sub(31, taps)]
+        a_scalar = self.b.add(self.walk.a_group_bytes, self.origin)
+        return [a_scalar, self.walk.b_start_bytes, constant(0), constant(0), constant(31)]
 
     def views(self, state: Sequence[Value]) -> tuple[View, View]:
         b = self.b
@@ -209,12 +199,12 @@ class CountedTaps:
         return entry
 
     def start(self) -> list[Value]:
-        b, record, first = self.b, self.walk.record, self.walk.first_k
-        y, x, k_out = self._digits(b.add(first, self.walk.a_col))
+        b, record = self.b, self.walk.record
+        y, x, k_out = self._digits(self.walk.a_col)
         row, tap, filter_ = self.a_units
         offset = b.add(b.add(b.mul(y, row), b.mul(x, tap)), b.mul(k_out, filter_))
         state = [
-            b.sub(record["gemm_k"], first),
+            record["gemm_k"],
             k_out,
             x,
             b.mul(y, record["a_embed_h_coeff"]),
@@ -222,7 +212,7 @@ class CountedTaps:
         ]
         row, tap, filter_ = self.b_units
         for number in self.walk.b_rows:
-            y, x, k_out = self._digits(b.add(first, number))
+            y, x, k_out = self._digits(number)
             offset = b.add(b.add(b.mul(y, row), b.mul(x, tap)), b.mul(k_out, filter_))
             state += [k_out, x, b.add(offset, b.add(self.walk.b_col_bytes, self.walk.b_start_bytes))]
         return state

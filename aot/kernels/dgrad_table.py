@@ -34,25 +34,19 @@ MAGIC_WORDS = 2 * (1 + len(DIVISOR_FIELDS))
 Record = Mapping[str, int]
 
 
-def records(problem: ConvProblem, *, tile_m: int, tile_n: int, tile_k: int, split_k: int = 1) -> list[Record]:
-    """The records of a problem in launch order. The padded reduction is a whole number of K tiles per slice."""
+def records(problem: ConvProblem, *, tile_m: int, tile_n: int, tile_k: int) -> list[Record]:
+    """The records of a problem in launch order. The padded reduction is a whole number of K tiles."""
     found: list[Record] = []
     start = 0
     for part in sub_gemms(canonical(problem)):
-        found.append(_record(part, start, tile_m, tile_n, tile_k * split_k))
+        found.append(_record(part, start, tile_m, tile_n, tile_k))
         start += part.tiles(tile_m, tile_n)
     return found
 
 
 def records_of(identity: Identity, problem: ConvProblem) -> list[Record]:
     """The records for one kernel."""
-    return records(
-        problem,
-        tile_m=identity.tile_m,
-        tile_n=identity.tile_n,
-        tile_k=identity.tile_k,
-        split_k=identity.split_k,
-    )
+    return records(problem, tile_m=identity.tile_m, tile_n=identity.tile_n, tile_k=identity.tile_k)
 
 
 def total_tiles(found: list[Record]) -> int:
@@ -69,12 +63,12 @@ def table_words(found: list[Record], kpg: int) -> tuple[int, ...]:
     return tuple((word + 2**31) % 2**32 - 2**31 for word in words)
 
 
-def _record(part: SubGemm, start: int, tile_m: int, tile_n: int, step_k: int) -> Record:
+def _record(part: SubGemm, start: int, tile_m: int, tile_n: int, tile_k: int) -> Record:
     h, w = part.h, part.w
     values = (
         start, ceil_div(part.gemm_m, tile_m), ceil_div(part.gemm_n, tile_n), part.gemm_m, part.gemm_k,
         h.size, w.size, h.begin, w.begin, h.taps, w.taps,
         h.dy_step, w.dy_step, h.step, h.offset, w.step, w.offset,
-        h.stride, h.origin, w.stride, w.origin, ceil_div(part.gemm_k, step_k) * step_k,
+        h.stride, h.origin, w.stride, w.origin, ceil_div(part.gemm_k, tile_k) * tile_k,
     )  # fmt: skip
     return dict(zip(RECORD_FIELDS, values, strict=True))

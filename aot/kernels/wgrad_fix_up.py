@@ -15,8 +15,8 @@ from aot.kernels.source import KernelSource
 from aot.kernels.wgrad_arguments import fix_up_arguments
 from aot.kernels.wgrad_output import WORD_BYTES
 from aot.kernels.wgrad_second_step import own_element, rendered, store_rounded
-from aot.kernels.wgrad_stream_k import PLACES
 from cache_schema.identity import Identity
+from grids.stream_k import PARTS
 
 
 def emit_fix_up(identity: Identity, flavor: str) -> KernelSource:
@@ -46,10 +46,10 @@ def emit_fix_up(identity: Identity, flavor: str) -> KernelSource:
         inside = b.add(b.shl(inside_m, shifts[1]), inside_n)
 
         def parts() -> None:
-            begin = part(b.add(b.mul(first, PLACES), 1), inside)
+            begin = part(b.add(b.mul(first, PARTS), 1), inside)
             with Loop(b, [b.add(first, 1), begin], "parts") as loop:
                 workgroup, total = loop.carried
-                total = b.fadd(total, part(b.mul(workgroup, PLACES), inside))
+                total = b.fadd(total, part(b.mul(workgroup, PARTS), inside))
                 following = b.add(workgroup, 1)
                 loop.repeat_if(b.icmp("sle", following, last), [following, total], [total])
             store_rounded(b, ELEMENTS[identity.dtype_d], args, element, loop.results[0])

@@ -30,9 +30,7 @@ from aot.kernels.source import KernelSource
 from aot.kernels.wgrad import WgradKernel
 from aot.kernels.wgrad_output import WORD_BYTES
 from cache_schema.identity import Identity
-
-#: Places of one workgroup in the workspace.
-PLACES = 2
+from grids.stream_k import PARTS
 
 
 def emit_stream_k(identity: Identity, flavor: str) -> KernelSource:
@@ -108,7 +106,7 @@ class _StreamK(WgradKernel):
         """Write the part, row by row of the tile."""
         b, tile = self.b, self.tile
         begins = b.select(b.icmp("eq", first_tile, 0), b.const(1), 0)
-        number = b.add(b.mul(workgroup_id(b, "x"), PLACES), begins)
+        number = b.add(b.mul(workgroup_id(b, "x"), PARTS), begins)
         size = tile.m * tile.n * WORD_BYTES
         start = b.mul(b.zext(number, I64), size)
         resource = buffer_resource(b, self.flavor, b.offset_pointer(self.args["W"], start), b.const(size))

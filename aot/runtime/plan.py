@@ -12,7 +12,6 @@ import numpy as np
 
 from aot.kernels.dgrad_table import records_of, table_words, total_tiles
 from aot.kernels.values import argument_values
-from aot.runtime.accuracy import COMMUTING_SLICES
 from aot.runtime.plan_data import Buffer, Fill, Plan, PlanError, Step
 from aot.runtime.plan_parts import POINTERS, KernelEntry, bind_launch, tensor_buffers
 from aot.runtime.plan_wgrad import AUTOMATIC, WgradOptions, wgrad_plan
@@ -107,31 +106,22 @@ def _forward(entry: KernelEntry, problem: ConvProblem) -> Plan:
 def _dgrad(entry: KernelEntry, problem: ConvProblem) -> Plan:
     """All sub-GEMMs in one launch.
 
-    dX is filled first where it has pixels that none of them writes, whose gradient is zero, and where slices are added
-    to it.
+    dX is filled first where it has pixels that none of them writes, whose gradient is zero.
     """
     identity = entry.identity
     found = records_of(identity, problem)
     buffers = tensor_buffers(problem)
-    fills: tuple[Step, ...] = (Fill(buffers[2].name),) if identity.split_k > 1 or must_zero_dx(problem) else ()
+    fills: tuple[Step, ...] = (Fill(buffers[2].name),) if must_zero_dx(problem) else ()
     if not found:
         return Plan(identity.arch, problem, buffers, fills)
     words = table_words(found, problem.kpg)
     table = Buffer("sub_gemms", "table", "int32", (len(words),), 4 * len(words), words)
     pointers = {pointer: buffer.name for pointer, buffer in zip(POINTERS, buffers, strict=True)}
     pointers["sub_gemm_buf"] = table.name
-    grid = dgrad_grid(total_tiles=total_tiles(found), groups=problem.groups, slices=identity.split_k)
+    grid = dgrad_grid(total_tiles=total_tiles(found), groups=problem.groups)
     launch = bind_launch(entry, grid, pointers, argument_values(identity, problem))
-    return Plan(
-        identity.arch,
-        problem,
-        (*buffers, table),
-        (*fills, launch),
-        summed_terms=reduction_length(problem),
-        rounded_sums=identity.split_k if identity.split_k > 1 else 0,
-        added_to=(buffers[2].name,) if identity.split_k > 1 else (),
-        deterministic=identity.split_k <= COMMUTING_SLICES,
-    )
+    steps = (*fills, launch)
+    return Plan(identity.arch, problem, (*buffers, table), steps, summed_terms=reduction_length(problem))
 
 
 _PLANS = {(IMPLICIT_GEMM, "fwd"): _forward, (IMPLICIT_GEMM, "dgrad"): _dgrad}

@@ -168,7 +168,7 @@ def test_launch_grids_cover_the_output() -> None:
         assert (y - 1) * tile_m < m <= y * tile_m
         assert z == groups * slices
     assert geometry.reduce_grid(elements=3 * 9 * 65) == (7, 1, 1)
-    assert geometry.dgrad_grid(total_tiles=7, groups=3, slices=1) == (7, 3, 1)
+    assert geometry.dgrad_grid(total_tiles=7, groups=3) == (7, 3, 1)
 
 
 def test_arithmetic_has_no_32_bit_limit_on_ints() -> None:

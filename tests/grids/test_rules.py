@@ -88,6 +88,7 @@ def slow_verdict(i: Identity) -> str:
             "D11_wave32": i.wave_size == 64 or small_wave,
             "D12_k_outer": not i.lds_k_outer
             or (k_outer and i.warp_tile_n in (16, 32) and i.lds_layout == "default" and i.pipeline != "wavelet"),
+            "D5b_whole": i.split_k == 1,
             "D9b_load_b": shared(i.tile_n, 1),
         }
     else:

@@ -116,10 +116,10 @@ def slow_reason(i: Identity, p: ConvProblem, limit: int | None) -> str:
         "S_dimensions": not i.is_3d,
         "S_pointwise": not i.is_pointwise or (taps == p.stride_h == p.stride_w == 1 and p.pad_h == p.pad_w == 0),
         "S_grouped": p.groups == 1 or i.grouped or direct,
-        "S_atomic_pairs": p.direction == "fwd"
+        "S_atomic_pairs": p.direction != "wgrad"
         or not split
         or i.two_stage
-        or (n % 2 == 0 and (p.direction == "dgrad" or i.vector_size_c % 2 == 0)),
+        or (n % 2 == 0 and i.vector_size_c % 2 == 0),
         "S_filter": baked(i.filter_h, p.y) and baked(i.filter_w, p.x),
         "S_stride": baked(i.stride_h, p.stride_h) and baked(i.stride_w, p.stride_w),
         "S_dilation": baked(i.dilation_h, p.dilation_h) and baked(i.dilation_w, p.dilation_w),

@@ -158,13 +158,12 @@ def test_the_fill_comes_first() -> None:
         (False, problem(k=6), "S_width_a"),
         (False, problem(c=6), "S_width_b"),
         (True, problem(stride_h=2), "S_stride"),
-        (False, problem(c=9), "S_atomic_pairs"),
         (True, problem(y=2, x=2, dilation_w=2), "S_dilation"),
     ],
 )
 def test_refusals_have_reasons(folded: bool, of: ConvProblem, reason: str) -> None:
-    """Depthwise groups, more records than the table has, widths, strides of a folded record, pairs of odd channels."""
-    fields = {"S_depthwise_dgrad": {"vector_size_b": 1}, "S_atomic_pairs": {"vector_size_b": 1, "split_k": 2}}
+    """Depthwise groups, more records than the table has, widths, strides of a folded record."""
+    fields = {"S_depthwise_dgrad": {"vector_size_b": 1}}
     with pytest.raises(NotServedError) as caught:
         make_plan(described(folded=folded, **fields.get(reason, {})), of)
     assert caught.value.reason == reason

@@ -6,19 +6,28 @@ counts; the rest are launch constants worked out on the host so that the kernel 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
+from aot.kernels.magic import MagicDivisor
 from cache_schema.arguments import Argument, ArgumentList
 
-_FORWARD = (
+#: A kind and names of that kind with blanks between them, or a divisor, which stands for its magic pair.
+Group = tuple[str, str] | MagicDivisor
+
+#: An output pixel is (image, ho, wo), an element of the reduction (y, x, channel).
+M_HO = MagicDivisor("p_Ho", "m_Ho")
+M_WO = MagicDivisor("p_Wo", "m_Wo")
+K_X = MagicDivisor("p_X", "k_X")
+K_CPG = MagicDivisor("p_cpg", "k_cpg")
+FORWARD: tuple[Group, ...] = (
     ("ptr", "A B D"),
     ("u32", "A_bytes B_bytes D_bytes"),
     # GEMM extents of one group, and the row length of the output.
     ("i32", "p_M p_K_gemm p_cpg p_kpg p_K"),
     # Image and output extents, stride and padding: the decode of an output pixel.
     ("i32", "p_Hi p_Wi p_Ho p_Wo p_sH p_sW p_pH p_pW p_Y p_X p_dH p_dW"),
-    ("u32", "m_Ho_mult m_Ho_shift m_Wo_mult m_Wo_shift k_X_mult k_X_shift k_cpg_mult k_cpg_shift"),
+    M_HO, M_WO, K_X, K_CPG,
     # Byte distances in the input of: images, output rows, output columns, filter rows, filter columns.
     ("u32", "a_n_bytes a_ho_bytes a_wo_bytes a_y_bytes a_x_bytes"),
     # Byte distance from the pixel that filter tap (0, 0) meets at output (0, 0) to the first pixel.
@@ -29,15 +38,29 @@ _FORWARD = (
     # General loop: tile_k in mixed radix (y, x, c), and what a carry adds.
     ("i32", "g_c_step g_x_step g_y_step g_x_extent g_y_extent"),
     ("u32", "g_step_bytes g_c_carry_bytes g_x_carry_bytes"),
-)
+)  # fmt: skip
 
 
-def listed(groups: Iterable[tuple[str, str]]) -> ArgumentList:
-    """The list of (kind, names with blanks between them), in order."""
-    return ArgumentList(tuple(Argument(name, kind) for kind, names in groups for name in names.split()))
+def listed(groups: Iterable[Group]) -> ArgumentList:
+    """The arguments of the groups, in order."""
+    return ArgumentList(tuple(argument for group in groups for argument in _declared(group)))
+
+
+def with_pairs(groups: Iterable[Group], values: Mapping[str, int]) -> dict[str, int]:
+    """The values, and those of the magic pairs that the groups declare."""
+    whole = dict(values)
+    for group in groups:
+        if isinstance(group, MagicDivisor):
+            whole |= group.values(values)
+    return whole
+
+
+def _declared(group: Group) -> Iterator[Argument]:
+    kind, names = ("u32", group.names) if isinstance(group, MagicDivisor) else (group[0], group[1].split())
+    return (Argument(name, kind) for name in names)
 
 
 @cache
 def forward_arguments() -> ArgumentList:
     """Arguments of every forward implicit-GEMM kernel."""
-    return listed(_FORWARD)
+    return listed(FORWARD)

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from functools import cache
 
-from aot.kernels.arguments import listed
+from aot.kernels.arguments import Group, listed, with_pairs
 from aot.kernels.dgrad_table import Record, records_of
 from aot.kernels.limits import UNIFORM_TAP_LIMIT, check_limits
-from aot.kernels.magic import magic_values
+from aot.kernels.magic import MagicDivisor
 from cache_schema.arguments import ArgumentList
 from cache_schema.identity import Identity
 from cache_schema.problem import ELEM_BYTES, TENSOR_BYTES_LIMIT, ConvProblem
 from grids.addressing import canonical
 from grids.geometry import ceil_div
 
-_DGRAD = (
+#: Tiles along N of every record.
+N_TILES = MagicDivisor("p_num_pid_n", "n_tiles")
+_DGRAD: tuple[Group, ...] = (
     ("ptr", "A B D sub_gemm_buf"),
     ("u32", "A_bytes B_bytes D_bytes"),
     # Extents of the single record of stride 1; channels.
@@ -25,9 +27,8 @@ _DGRAD = (
     ("i32", "p_Hi p_Wi p_Ho p_Wo p_Y p_X p_pH p_pW p_dH p_dW"),
     # Byte distances: images, rows and columns of dY; filters, rows and columns of W; images, rows and columns of dX.
     ("u32", "a_n_bytes a_ho_bytes a_wo_bytes b_k_bytes b_y_bytes b_x_bytes d_n_bytes d_hi_bytes d_wi_bytes"),
-    # Tiles along N of every record, and its magic pair.
     ("i32", "p_num_pid_n"),
-    ("u32", "n_tiles_mult n_tiles_shift"),
+    N_TILES,
     ("i32", "num_sub_gemms uniform_taps"),
 )
 
@@ -46,8 +47,7 @@ def dgrad_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
     p, elem = canonical(problem), ELEM_BYTES[identity.dtype_a]
     check_limits(identity, p)
     found = records_of(identity, p)
-    n_tiles = ceil_div(p.cpg, identity.tile_n)
-    return {
+    return with_pairs(_DGRAD, {
         "A_bytes": p.y_bytes, "B_bytes": p.w_bytes, "D_bytes": p.x_bytes,
         "p_dg_M": p.n * p.h * p.w, "p_dg_K": p.y * p.x * p.kpg, "p_cpg": p.cpg, "p_kpg": p.kpg, "p_C": p.c,
         "p_Hi": p.h, "p_Wi": p.w, "p_Ho": p.ho, "p_Wo": p.wo, "p_Y": p.y, "p_X": p.x,
@@ -55,9 +55,9 @@ def dgrad_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
         "a_n_bytes": p.ho * p.wo * p.k * elem, "a_ho_bytes": p.wo * p.k * elem, "a_wo_bytes": p.k * elem,
         "b_k_bytes": p.y * p.x * p.cpg * elem, "b_y_bytes": p.x * p.cpg * elem, "b_x_bytes": p.cpg * elem,
         "d_n_bytes": p.h * p.w * p.c * elem, "d_hi_bytes": p.w * p.c * elem, "d_wi_bytes": p.c * elem,
-        "p_num_pid_n": n_tiles, **magic_values(n_tiles=n_tiles),
+        "p_num_pid_n": ceil_div(p.cpg, identity.tile_n),
         "num_sub_gemms": len(found), "uniform_taps": int(_has_uniform_taps(identity, p, found)),
-    }  # fmt: skip
+    })  # fmt: skip
 
 
 def _has_uniform_taps(identity: Identity, p: ConvProblem, found: list[Record]) -> bool:

@@ -10,7 +10,8 @@ from aot.ir.flavor import Flavor
 from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_load, buffer_resource, workgroup_id
 from aot.ir.types import I32, I64, Type, vector
 from aot.ir.values import Value, constant
-from aot.kernels.dgrad_table import MAGIC_WORDS, RECORD_FIELDS, RECORD_WORDS
+from aot.kernels.dgrad_arguments import N_TILES
+from aot.kernels.dgrad_table import DIVISOR_FIELDS, MAGIC_WORDS, RECORD_FIELDS, RECORD_WORDS
 from aot.kernels.magic import Divisor
 from grids.addressing import MAX_SUB_GEMMS
 
@@ -71,7 +72,7 @@ def folded_record(b: Builder, args: Args) -> SubGemmRecord:
 def tile_of_record(b: Builder, args: Args, record: SubGemmRecord) -> tuple[Value, Value]:
     """Tile numbers (m, n) of this workgroup inside its record; n runs fastest."""
     local = b.sub(workgroup_id(b, "x"), record["block_start"])
-    return Divisor(args["p_num_pid_n"], args["n_tiles_mult"], args["n_tiles_shift"]).divmod(b, local)
+    return N_TILES.of(args).divmod(b, local)
 
 
 def _search(b: Builder, flavor: Flavor, args: Args, lane: Value) -> Value:
@@ -106,6 +107,6 @@ def _load_words(b: Builder, start: Value, count: int) -> list[Value]:
 
 
 def _with_divisors(args: Args, fields: Mapping[str, Value], magic: list[Value]) -> SubGemmRecord:
-    values = (args["p_kpg"], fields["x_dot_slice"], fields["w_tilde_slice"], fields["h_tilde_slice"])
+    values = (args["p_kpg"], *(fields[field] for field in DIVISOR_FIELDS))
     divisors = [Divisor(value, magic[2 * i], magic[2 * i + 1]) for i, value in enumerate(values)]
     return SubGemmRecord(fields, *divisors)

@@ -7,6 +7,7 @@ multiplication", with the dividend bounded so that the 32-bit sum cannot wrap).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aot.ir.builder import Builder
@@ -19,17 +20,9 @@ def magic_pair(divisor: int) -> tuple[int, int]:
     return (((1 << shift) - divisor) << 32) // divisor + 1, shift
 
 
-def magic_values(**divisors: int) -> dict[str, int]:
-    """The arguments `<name>_mult` and `<name>_shift` of each divisor."""
-    values: dict[str, int] = {}
-    for name, divisor in divisors.items():
-        values[f"{name}_mult"], values[f"{name}_shift"] = magic_pair(divisor)
-    return values
-
-
 @dataclass(frozen=True, slots=True)
 class Divisor:
-    """A divisor as three kernel arguments: itself and its magic pair."""
+    """A divisor and its magic pair, in registers; equal in all lanes."""
 
     value: Value
     mult: Value
@@ -39,3 +32,25 @@ class Divisor:
         """Quotient and remainder of an unsigned dividend below 2^31."""
         quotient = b.lshr(b.add(b.umulhi(dividend, self.mult), dividend), self.shift)
         return quotient, b.sub(dividend, b.mul(quotient, self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class MagicDivisor:
+    """A divisor among the arguments of a kernel: `divisor` names it, `pair` begins the names of its magic pair."""
+
+    divisor: str
+    pair: str
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The arguments that the pair takes, both u32; the divisor is declared by whoever else needs it."""
+        return f"{self.pair}_mult", f"{self.pair}_shift"
+
+    def values(self, values: Mapping[str, int]) -> dict[str, int]:
+        """The pair for the divisor that is among these values."""
+        return dict(zip(self.names, magic_pair(values[self.divisor]), strict=True))
+
+    def of(self, args: Mapping[str, Value]) -> Divisor:
+        """The divisor and its pair as the kernel has them."""
+        mult, shift = self.names
+        return Divisor(args[self.divisor], args[mult], args[shift])

@@ -9,7 +9,7 @@ from aot.ir.builder import Builder
 from aot.ir.control import Loop
 from aot.ir.types import I32
 from aot.ir.values import Value, constant
-from aot.kernels.magic import Divisor
+from aot.kernels.arguments import M_HO, M_WO
 
 #: Image coordinate of a row without a pixel: outside of every image, also after adding a tap.
 NOWHERE = 2**30
@@ -26,8 +26,7 @@ class ImageRow:
 
 def image_rows(b: Builder, args: Mapping[str, Value], pixels: Sequence[Value]) -> list[ImageRow]:
     """Decode output pixels m -> (n, ho, wo); pixels from M on get coordinates outside of the image."""
-    by_wo = Divisor(args["p_Wo"], args["m_Wo_mult"], args["m_Wo_shift"])
-    by_ho = Divisor(args["p_Ho"], args["m_Ho_mult"], args["m_Ho_shift"])
+    by_wo, by_ho = M_WO.of(args), M_HO.of(args)
     rows = []
     for m in pixels:
         line, wo = by_wo.divmod(b, m)

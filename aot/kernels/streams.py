@@ -19,8 +19,8 @@ from aot.ir.builder import Builder
 from aot.ir.flavor import Flavor
 from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_resource
 from aot.ir.values import Value, constant
+from aot.kernels.arguments import K_CPG, K_X
 from aot.kernels.fragments import ELEM_BYTES
-from aot.kernels.magic import Divisor
 from aot.kernels.row_table import Entry
 from aot.kernels.rows import NOWHERE, ImageRow, missing_taps
 
@@ -151,8 +151,7 @@ class GeneralStream:
 
     def start(self) -> list[Value]:
         b, args = self.b, self.args
-        by_cpg = Divisor(args["p_cpg"], args["k_cpg_mult"], args["k_cpg_shift"])
-        by_x = Divisor(args["p_X"], args["k_X_mult"], args["k_X_shift"])
+        by_cpg, by_x = K_CPG.of(args), K_X.of(args)
         tap, channel = by_cpg.divmod(b, self.walk.a_col)
         y, x = by_x.divmod(b, tap)
         offset = b.add(b.add(b.mul(y, args["a_y_bytes"]), b.mul(x, args["a_x_bytes"])), b.mul(channel, ELEM_BYTES))

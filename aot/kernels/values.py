@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from aot.kernels.arguments import FORWARD, with_pairs
 from aot.kernels.dgrad_arguments import dgrad_values
 from aot.kernels.limits import UNIFORM_TAP_LIMIT, check_limits
-from aot.kernels.magic import magic_values
 from aot.kernels.wgrad_arguments import wgrad_values
 from cache_schema.identity import Identity
 from cache_schema.problem import ELEM_BYTES, TENSOR_BYTES_LIMIT, ConvProblem
@@ -39,7 +39,7 @@ def forward_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
     row_step = tap_row - (p.x - 1) * tap - channels_back
     taps_forward, dc = divmod(tile_k, p.cpg)
     dy, dx = divmod(taps_forward, p.x)
-    values = {
+    return with_pairs(FORWARD, {
         "A_bytes": p.x_bytes, "B_bytes": p.w_bytes, "D_bytes": p.y_bytes,
         "p_M": gemm.m, "p_K_gemm": gemm.k, "p_cpg": p.cpg, "p_kpg": p.kpg, "p_K": p.k,
         "p_Hi": p.h, "p_Wi": p.w, "p_Ho": p.ho, "p_Wo": p.wo, "p_sH": stride_h, "p_sW": stride_w,
@@ -55,8 +55,7 @@ def forward_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
         "g_step_bytes": (dy * tap_row + dx * tap + dc * elem) % _WORD,
         "g_c_carry_bytes": (tap - p.cpg * elem) % _WORD,
         "g_x_carry_bytes": (tap_row - p.x * tap) % _WORD,
-    }  # fmt: skip
-    return values | magic_values(m_Ho=p.ho, m_Wo=p.wo, k_X=p.x, k_cpg=p.cpg)
+    })  # fmt: skip
 
 
 _VALUES = {"fwd": forward_values, "dgrad": dgrad_values, "wgrad": wgrad_values}

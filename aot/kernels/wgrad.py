@@ -28,12 +28,11 @@ from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.gemm import GemmKernel, UnsupportedError
 from aot.kernels.k_rows import KRowChunks, KRowStaging, k_row_loader
 from aot.kernels.loaders import TileLoader
-from aot.kernels.magic import Divisor
 from aot.kernels.mainloop import Loads, Multiply
 from aot.kernels.place import Place
 from aot.kernels.results import Results
 from aot.kernels.source import KernelSource
-from aot.kernels.wgrad_arguments import stream_k_arguments, wgrad_arguments
+from aot.kernels.wgrad_arguments import N_CPG, SLICES, stream_k_arguments, wgrad_arguments
 from aot.kernels.wgrad_budget import WgradBudget
 from aot.kernels.wgrad_loaders import PixelLoader, SteppingPixelLoader
 from aot.kernels.wgrad_output import WORD_BYTES, PackedRows, Slab, add_shuffled, add_to_slab, store_diagonal
@@ -95,8 +94,7 @@ class WgradKernel(GemmKernel):
         place = Place.of(b, self.tile, self.identity.wave_size)
         if not self.is_split:
             return place, b.const(0)
-        by_slices = Divisor(args["ks_count"], args["ks_mult"], args["ks_shift"])
-        group, part = by_slices.divmod(b, workgroup_id(b, "z"))
+        group, part = SLICES.of(args).divmod(b, workgroup_id(b, "z"))
         return replace(place, group=group), part
 
     def _slice(self, part: Value) -> tuple[Value, Value]:
@@ -147,7 +145,7 @@ class WgradKernel(GemmKernel):
         b_staging = KRowStaging.prepare(b, choices.pixels, place.thread, self.layout.b_row_elems)
         pixels: TileLoader
         if choices.b_batch:
-            channel = Divisor(args["p_cpg"], args["n_cpg_mult"], args["n_cpg_shift"]).divmod(b, first_col)[1]
+            channel = N_CPG.of(args).divmod(b, first_col)[1]
             pixels = SteppingPixelLoader(args, b_staging, columns[0], channel, choices.b_batch)
         else:
             pixels = PixelLoader(b_staging)

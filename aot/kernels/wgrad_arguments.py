@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from aot.kernels.arguments import listed
+from aot.kernels.arguments import Group, listed, with_pairs
 from aot.kernels.limits import check_limits
-from aot.kernels.magic import magic_values
+from aot.kernels.magic import MagicDivisor
 from aot.kernels.wgrad_budget import load_chunks
 from cache_schema.arguments import ArgumentList
 from cache_schema.identity import Identity
@@ -18,39 +18,56 @@ from grids.addressing import canonical
 from grids.geometry import ceil_div, gemm_extents
 from grids.split_k import slice_extent
 
-_WGRAD = (
+#: A pixel of the reduction is (image, ho, wo), a column of the product (y, x, channel); z is (group, slice).
+K_HO = MagicDivisor("p_Ho", "k_Ho")
+K_WO = MagicDivisor("p_Wo", "k_Wo")
+N_X = MagicDivisor("p_X", "n_X")
+N_CPG = MagicDivisor("p_cpg", "n_cpg")
+SLICES = MagicDivisor("ks_count", "ks")
+#: A K tile of all is (group, output tile along m, along n, K tile of that).
+SK_K_TILES = MagicDivisor("k_tiles", "sk_k_tiles")
+SK_TILES_M = MagicDivisor("sk_tiles_m", "sk_tiles_m")
+SK_TILES_N = MagicDivisor("sk_tiles_n", "sk_tiles_n")
+#: An element of dW is (group, m, n), or (group, element of the group); a K tile of all is (workgroup, its K tile).
+FIX_M = MagicDivisor("p_wg_M", "m")
+FIX_N = MagicDivisor("p_wg_N", "n")
+FIX_SHARE = MagicDivisor("sk_share", "share")
+SLAB = MagicDivisor("p_slab", "slab")
+
+_WGRAD: tuple[Group, ...] = (
     ("ptr", "A B D"),
     ("u32", "A_bytes B_bytes"),
     # GEMM extents of one group, or of all merged groups, and row lengths of dY and dW in elements.
     ("i32", "p_wg_M p_wg_N p_wg_K p_K p_taps p_kpg p_cpg"),
     ("i32", "p_Hi p_Wi p_Ho p_Wo p_Y p_X p_sH p_sW p_pH p_pW p_dH p_dW"),
-    ("u32", "k_Ho_mult k_Ho_shift k_Wo_mult k_Wo_shift n_X_mult n_X_shift n_cpg_mult n_cpg_shift"),
+    K_HO, K_WO, N_X, N_CPG,
     # Byte distances in X of: images, output rows, output columns, filter rows, filter columns.
     ("u32", "b_n_bytes b_ho_bytes b_wo_bytes b_y_bytes b_x_bytes"),
     # Byte distance from the pixel that filter tap (0, 0) meets at output (0, 0) to the first pixel.
     ("u32", "b_origin_bytes"),
-    # K tiles in all and of one slice; slices, and the magic pair of their count.
+    # K tiles in all and of one slice; slices.
     ("i32", "k_tiles ks_tiles ks_count"),
-    ("u32", "ks_mult ks_shift"),
+    SLICES,
     # tile_k in mixed radix (ho, wo), in image coordinates: steps, where a carry is due, and what it adds.
     ("i32", "k_h_step k_w_step k_h_end k_w_end k_h_extent k_w_extent"),
     ("u32", "k_step_bytes k_h_carry_bytes k_w_carry_bytes"),
     # The columns of one pass of a batched loader in mixed radix (y, x, c).
     ("i32", "n_c_step n_x_step n_y_step n_x_extent n_y_extent"),
     ("u32", "n_step_bytes n_c_carry_bytes n_x_carry_bytes"),
-)
-_STREAM_K = (
+)  # fmt: skip
+_STREAM_K: tuple[Group, ...] = (
+    *_WGRAD,
     ("ptr", "W"),
     # K tiles of all output tiles, and of one workgroup; output tiles of a group along m and n.
     ("i32", "sk_iterations sk_share sk_tiles_m sk_tiles_n"),
-    ("u32", "sk_k_tiles_mult sk_k_tiles_shift sk_tiles_m_mult sk_tiles_m_shift sk_tiles_n_mult sk_tiles_n_shift"),
-)
-_FIX_UP = (
+    SK_K_TILES, SK_TILES_M, SK_TILES_N,
+)  # fmt: skip
+_FIX_UP: tuple[Group, ...] = (
     ("ptr", "ws dw"),
     ("i32", "p_elements p_wg_M p_wg_N k_tiles sk_share sk_tiles_m sk_tiles_n tile_m_shift tile_n_shift"),
-    ("u32", "m_mult m_shift n_mult n_shift share_mult share_shift"),
-)
-_REDUCE = (("ptr", "ws dw"), ("u32", "p_elements p_slab"), ("u32", "slab_mult slab_shift"))
+    FIX_M, FIX_N, FIX_SHARE,
+)  # fmt: skip
+_REDUCE: tuple[Group, ...] = (("ptr", "ws dw"), ("u32", "p_elements p_slab"), SLAB)
 
 _WORD = 2**32
 
@@ -64,7 +81,7 @@ def wgrad_arguments() -> ArgumentList:
 @cache
 def stream_k_arguments() -> ArgumentList:
     """Arguments of the stream-K kernels: those of all variants, and how workgroups share the K tiles."""
-    return listed((*_WGRAD, *_STREAM_K))
+    return listed(_STREAM_K)
 
 
 @cache
@@ -96,7 +113,7 @@ def wgrad_values(identity: Identity, problem: ConvProblem, degree: int = 1) -> d
     images_forward, dh = divmod(lines_forward, p.ho)
     taps_forward, dc = divmod(load_chunks(identity)[1].pass_cols, cpg)
     dy, dx = divmod(taps_forward, p.x)
-    values = {
+    return with_pairs(_WGRAD, {
         "A_bytes": p.y_bytes, "B_bytes": p.x_bytes,
         "p_wg_M": gemm.m * merge, "p_wg_N": gemm.n * merge, "p_wg_K": gemm.k, "p_K": p.k, "p_taps": p.y * p.x,
         "p_kpg": p.kpg * merge, "p_cpg": cpg,
@@ -118,15 +135,14 @@ def wgrad_values(identity: Identity, problem: ConvProblem, degree: int = 1) -> d
         "n_step_bytes": (dy * tap_row + dx * tap + dc * elem) % _WORD,
         "n_c_carry_bytes": (tap - cpg * elem) % _WORD,
         "n_x_carry_bytes": (tap_row - p.x * tap) % _WORD,
-    }  # fmt: skip
-    return values | magic_values(k_Ho=p.ho, k_Wo=p.wo, n_X=p.x, n_cpg=cpg, ks=degree)
+    })  # fmt: skip
 
 
 def reduce_values(problem: ConvProblem) -> dict[str, int]:
     """Every argument of `reduce_arguments` except the pointers."""
     gemm = gemm_extents(problem)
     slab = gemm.m * gemm.n
-    return {"p_elements": problem.groups * slab, "p_slab": slab, **magic_values(slab=slab)}
+    return with_pairs(_REDUCE, {"p_elements": problem.groups * slab, "p_slab": slab})
 
 
 def stream_k_values(identity: Identity, problem: ConvProblem, share: int) -> dict[str, int]:
@@ -136,16 +152,15 @@ def stream_k_values(identity: Identity, problem: ConvProblem, share: int) -> dic
     tiles_m, tiles_n = ceil_div(gemm.m, identity.tile_m), ceil_div(gemm.n, identity.tile_n)
     iterations = problem.groups * tiles_m * tiles_n * values["k_tiles"]
     values |= {"sk_iterations": iterations, "sk_share": share, "sk_tiles_m": tiles_m, "sk_tiles_n": tiles_n}
-    return values | magic_values(sk_k_tiles=values["k_tiles"], sk_tiles_m=tiles_m, sk_tiles_n=tiles_n)
+    return with_pairs(_STREAM_K, values)
 
 
 def fix_up_values(identity: Identity, problem: ConvProblem, share: int) -> dict[str, int]:
     """Every argument of `fix_up_arguments` except the pointers, for the parts that a stream-K kernel leaves."""
     gemm = gemm_extents(problem)
-    values = {
+    return with_pairs(_FIX_UP, {
         "p_elements": problem.groups * gemm.m * gemm.n, "p_wg_M": gemm.m, "p_wg_N": gemm.n,
         "k_tiles": ceil_div(gemm.k, identity.tile_k), "sk_share": share,
         "sk_tiles_m": ceil_div(gemm.m, identity.tile_m), "sk_tiles_n": ceil_div(gemm.n, identity.tile_n),
         "tile_m_shift": identity.tile_m.bit_length() - 1, "tile_n_shift": identity.tile_n.bit_length() - 1,
-    }  # fmt: skip
-    return values | magic_values(m=gemm.m, n=gemm.n, share=share)
+    })  # fmt: skip

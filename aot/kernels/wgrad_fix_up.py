@@ -10,9 +10,8 @@ from aot.ir.builder import Builder
 from aot.ir.control import Loop, if_then
 from aot.ir.types import ELEMENTS, F32, I64
 from aot.ir.values import Value
-from aot.kernels.magic import Divisor
 from aot.kernels.source import KernelSource
-from aot.kernels.wgrad_arguments import fix_up_arguments
+from aot.kernels.wgrad_arguments import FIX_M, FIX_N, FIX_SHARE, fix_up_arguments
 from aot.kernels.wgrad_output import WORD_BYTES
 from aot.kernels.wgrad_second_step import own_element, rendered, store_rounded
 from cache_schema.identity import Identity
@@ -25,7 +24,7 @@ def emit_fix_up(identity: Identity, flavor: str) -> KernelSource:
     b, arguments = Builder(), fix_up_arguments()
     args = module.KernelArguments(b, arguments)
     element = own_element(b)
-    by_share = Divisor(args["sk_share"], args["share_mult"], args["share_shift"])
+    by_share = FIX_SHARE.of(args)
     shifts = args["tile_m_shift"], args["tile_n_shift"]
 
     def part(place: Value, inside: Value) -> Value:
@@ -35,8 +34,8 @@ def emit_fix_up(identity: Identity, flavor: str) -> KernelSource:
         return b.load(F32, b.offset_pointer(args["ws"], offset), WORD_BYTES)
 
     def add_up() -> None:
-        row, n = Divisor(args["p_wg_N"], args["n_mult"], args["n_shift"]).divmod(b, element)
-        group, m = Divisor(args["p_wg_M"], args["m_mult"], args["m_shift"]).divmod(b, row)
+        row, n = FIX_N.of(args).divmod(b, element)
+        group, m = FIX_M.of(args).divmod(b, row)
         tile_m, tile_n = b.lshr(m, shifts[0]), b.lshr(n, shifts[1])
         tile = b.add(b.mul(b.add(b.mul(group, args["sk_tiles_m"]), tile_m), args["sk_tiles_n"]), tile_n)
         first_k = b.mul(tile, args["k_tiles"])

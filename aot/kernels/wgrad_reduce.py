@@ -10,9 +10,8 @@ from aot.ir import module
 from aot.ir.builder import Builder
 from aot.ir.control import if_then
 from aot.ir.types import ELEMENTS, F32, I64
-from aot.kernels.magic import Divisor
 from aot.kernels.source import KernelSource
-from aot.kernels.wgrad_arguments import reduce_arguments
+from aot.kernels.wgrad_arguments import SLAB, reduce_arguments
 from aot.kernels.wgrad_output import WORD_BYTES
 from aot.kernels.wgrad_second_step import own_element, rendered, store_rounded
 from cache_schema.identity import Identity
@@ -25,7 +24,7 @@ def emit_reduce(identity: Identity, flavor: str) -> KernelSource:
     args = module.KernelArguments(b, arguments)
     # Both pointers are loaded in front of the branch.
     ws, _ = args["ws"], args["dw"]
-    slab = Divisor(args["p_slab"], args["slab_mult"], args["slab_shift"])
+    slab = SLAB.of(args)
     element = own_element(b)
 
     def fold() -> None:

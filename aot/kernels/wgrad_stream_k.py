@@ -23,11 +23,11 @@ from aot.ir.intrinsics import buffer_resource, buffer_store, not_invariant, set_
 from aot.ir.types import F32, I64, vector
 from aot.ir.values import Value
 from aot.kernels.fragments import RUN, result_row
-from aot.kernels.magic import Divisor
 from aot.kernels.place import Place
 from aot.kernels.results import Results
 from aot.kernels.source import KernelSource
 from aot.kernels.wgrad import WgradKernel
+from aot.kernels.wgrad_arguments import SK_K_TILES, SK_TILES_M, SK_TILES_N
 from aot.kernels.wgrad_output import WORD_BYTES
 from cache_schema.identity import Identity
 from grids.stream_k import PARTS
@@ -94,11 +94,10 @@ class _StreamK(WgradKernel):
         b, args = self.b, self.args
         end = b.mul(b.add(workgroup_id(b, "x"), 1), args["sk_share"])
         end = b.select(b.icmp("slt", end, args["sk_iterations"]), end, args["sk_iterations"])
-        by_k = Divisor(args["k_tiles"], args["sk_k_tiles_mult"], args["sk_k_tiles_shift"])
-        number, first_tile = by_k.divmod(b, at)
+        number, first_tile = SK_K_TILES.of(args).divmod(b, at)
         left, rest = b.sub(end, at), b.sub(args["k_tiles"], first_tile)
-        row, n = Divisor(args["sk_tiles_n"], args["sk_tiles_n_mult"], args["sk_tiles_n_shift"]).divmod(b, number)
-        group, m = Divisor(args["sk_tiles_m"], args["sk_tiles_m_mult"], args["sk_tiles_m_shift"]).divmod(b, row)
+        row, n = SK_TILES_N.of(args).divmod(b, number)
+        group, m = SK_TILES_M.of(args).divmod(b, row)
         place = replace(thread, first_m=b.mul(m, self.tile.m), first_n=b.mul(n, self.tile.n), group=group)
         return _Segment(place, first_tile, b.select(b.icmp("slt", left, rest), left, rest), end)
 

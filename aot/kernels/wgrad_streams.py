@@ -18,10 +18,10 @@ from aot.ir.flavor import Flavor
 from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_resource
 from aot.ir.values import Value, constant
 from aot.kernels.fragments import ELEM_BYTES
-from aot.kernels.magic import Divisor
 from aot.kernels.row_table import Entry
 from aot.kernels.rows import NOWHERE
 from aot.kernels.streams import View
+from aot.kernels.wgrad_arguments import K_HO, K_WO, N_CPG, N_X
 
 Args = Mapping[str, Value]
 
@@ -46,8 +46,8 @@ class Column:
 
 def decoded_column(b: Builder, args: Args, n: Value) -> Column:
     """Column n of the product -> (y, x, c)."""
-    tap, c = Divisor(args["p_cpg"], args["n_cpg_mult"], args["n_cpg_shift"]).divmod(b, n)
-    y, x = Divisor(args["p_X"], args["n_X_mult"], args["n_X_shift"]).divmod(b, tap)
+    tap, c = N_CPG.of(args).divmod(b, n)
+    y, x = N_X.of(args).divmod(b, tap)
     start = b.add(b.mul(y, args["b_y_bytes"]), b.mul(x, args["b_x_bytes"]))
     inside = b.icmp("slt", n, args["p_wg_N"])
     return Column(
@@ -94,8 +94,8 @@ class PixelStream:
     def _pixel(self, args: Args, k: Value) -> list[Value]:
         """What tap (0, 0) meets at output pixel k: image coordinates, and a byte offset that may be negative."""
         b = self.b
-        line, wo = Divisor(args["p_Wo"], args["k_Wo_mult"], args["k_Wo_shift"]).divmod(b, k)
-        image, ho = Divisor(args["p_Ho"], args["k_Ho_mult"], args["k_Ho_shift"]).divmod(b, line)
+        line, wo = K_WO.of(args).divmod(b, k)
+        image, ho = K_HO.of(args).divmod(b, line)
         start = b.add(b.mul(image, args["b_n_bytes"]), b.mul(ho, args["b_ho_bytes"]))
         start = b.sub(b.add(start, b.mul(wo, args["b_wo_bytes"])), args["b_origin_bytes"])
         hi = b.sub(b.mul(ho, args["p_sH"]), args["p_pH"])

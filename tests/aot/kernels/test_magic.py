@@ -6,7 +6,8 @@ import random
 
 from aot.ir.builder import Builder
 from aot.ir.values import Value, constant
-from aot.kernels.magic import Divisor, magic_pair
+from aot.kernels.arguments import listed, with_pairs
+from aot.kernels.magic import Divisor, MagicDivisor, magic_pair
 from grids.addressing import DIVIDEND_LIMIT
 from tests.aot.ir.host import on_host
 
@@ -54,3 +55,18 @@ def test_division_by_unknown_divisors() -> None:
     out = on_host(program, flat)
     expected = [word for divisor, dividend in cases for word in divmod(dividend, divisor)]
     assert out == expected
+
+
+def test_a_divisor_declares_values_and_reads_its_pair() -> None:
+    """One object gives the two arguments, their values from that of the divisor, and the division by them."""
+    groups = (("i32", "p_Wo p_Ho"), MagicDivisor("p_Wo", "m_Wo"), ("ptr", "A"))
+    assert [(one.name, one.kind) for one in listed(groups).arguments] == [
+        ("p_Wo", "i32"), ("p_Ho", "i32"), ("m_Wo_mult", "u32"), ("m_Wo_shift", "u32"), ("A", "ptr"),
+    ]  # fmt: skip
+    b = Builder()
+    for divisor in DIVISORS:
+        values = with_pairs(groups, {"p_Wo": divisor, "p_Ho": 0})
+        args = {name: constant(value) for name, value in values.items()}
+        for dividend in dividends(divisor):
+            quotient, remainder = MagicDivisor("p_Wo", "m_Wo").of(args).divmod(b, constant(dividend))
+            assert (quotient.const, remainder.const) == divmod(dividend, divisor)

@@ -8,7 +8,8 @@
 | the K loop | | `mainloop`, `fragments`, `k_outer_fragments` |
 | results | `dgrad_output`, `wgrad_output` | `results`, `epilogue` |
 | what registers hold | `dgrad_budget`, `wgrad_budget` | `budget` |
-| arguments | `dgrad_arguments`, `dgrad_table`, `wgrad_arguments` | `arguments`, `values`, `limits`, `magic` |
+| arguments | `dgrad_arguments`, `dgrad_table`, `wgrad_arguments` | `arguments`, `values`, `limits` |
+| arithmetic | | `magic`, `counter` |
 
 `wgrad_reduce` and `wgrad_fix_up` (with `wgrad_second_step`) are no GEMMs: they add up what backward weights leaves.
 """

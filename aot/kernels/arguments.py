@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
+from aot.kernels.counter import OFFSET, Counter, Digit
 from aot.kernels.magic import MagicDivisor
 from cache_schema.arguments import Argument, ArgumentList
 
@@ -20,6 +21,16 @@ M_HO = MagicDivisor("p_Ho", "m_Ho")
 M_WO = MagicDivisor("p_Wo", "m_Wo")
 K_X = MagicDivisor("p_X", "k_X")
 K_CPG = MagicDivisor("p_cpg", "k_cpg")
+#: The element of the reduction that a thread is at, (channel, x, y), from K tile to K tile. By sign, as rows are judged
+#: beside it: their conditions would need more scalar registers than there are.
+K_COUNTER = Counter(
+    steps={"c": "g_c_step", "x": "g_x_step", "y": "g_y_step", OFFSET: "g_step_bytes"},
+    digits=(
+        Digit("c", "p_cpg", (("x", "p_dW"), (OFFSET, "g_c_carry_bytes"))),
+        Digit("x", "g_x_extent", (("y", "p_dH"), (OFFSET, "g_x_carry_bytes"))),
+    ),
+    by_sign=True,
+)
 FORWARD: tuple[Group, ...] = (
     ("ptr", "A B D"),
     ("u32", "A_bytes B_bytes D_bytes"),
@@ -35,7 +46,7 @@ FORWARD: tuple[Group, ...] = (
     ("i32", "k_tiles uniform_taps"),
     # Uniform loop: steps to the next tap in a filter row and to the next row, and a bit per tap that ends a row.
     ("u32", "u_tap_step_bytes u_row_step_bytes u_row_ends"),
-    # General loop: tile_k in mixed radix (y, x, c), and what a carry adds.
+    # General loop: what `K_COUNTER` reads.
     ("i32", "g_c_step g_x_step g_y_step g_x_extent g_y_extent"),
     ("u32", "g_step_bytes g_c_carry_bytes g_x_carry_bytes"),
 )  # fmt: skip

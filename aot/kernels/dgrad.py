@@ -15,6 +15,7 @@ from aot.ir.lds import LdsPool, Segment
 from aot.ir.values import Value
 from aot.kernels import dgrad_budget
 from aot.kernels.chunks import ChunkMap
+from aot.kernels.counter import NOWHERE
 from aot.kernels.dgrad_arguments import dgrad_arguments
 from aot.kernels.dgrad_budget import GradientBudget
 from aot.kernels.dgrad_output import LatticeOutput, row_table_bytes, store_lattice_direct, store_lattice_shuffled
@@ -29,7 +30,7 @@ from aot.kernels.mainloop import Loads, Multiply
 from aot.kernels.place import Place
 from aot.kernels.results import Results
 from aot.kernels.row_table import ENTRY_BYTES, Entry, RowTable, own_rows, repeated_row_numbers
-from aot.kernels.rows import NOWHERE, ImageRow
+from aot.kernels.rows import ImageRow
 from aot.kernels.rowsets import TabledRows, read_back
 from aot.kernels.source import KernelSource
 from cache_schema.identity import FIELD_DEFAULT, Identity

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from aot.ir.builder import Builder
 from aot.ir.flavor import Flavor
 from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_resource
-from aot.ir.types import I32
 from aot.ir.values import Value, constant
+from aot.kernels.counter import NOWHERE, OFFSET, Counter, Digit
 from aot.kernels.dgrad_record import SubGemmRecord
 from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.row_table import Entry
-from aot.kernels.rows import NOWHERE, ImageRow, missing_taps
+from aot.kernels.rows import ImageRow, missing_taps
 from aot.kernels.streams import View
 
 Args = Mapping[str, Value]
@@ -147,30 +147,38 @@ class UniformTaps:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Radix:
-    """The steps of one counter: of a tile, and what the carries into xdot and ydot add to the offset."""
+#: An element of the reduction, (k_out, xdot), from K tile to K tile. What leaves xdot moves ydot, which A has alone.
+TAP_COUNTER = Counter(
+    steps={"k": "k_step", "x": "x_step", OFFSET: "step_bytes"},
+    digits=(
+        Digit("k", "k_extent", ((OFFSET, "k_carry_bytes"), ("x", "one"))),
+        Digit("x", "x_extent", ((OFFSET, "x_carry_bytes"),)),
+    ),
+)
 
-    step_bytes: Value
-    x_carry_bytes: Value
-    y_carry_bytes: Value
 
-    @classmethod
-    def of(
-        cls,
-        b: Builder,
-        steps: tuple[Value, Value, Value],
-        bytes_: tuple[Value, Value, Value],
-        extents: tuple[Value, Value],
-    ) -> _Radix:
-        """From the digits (y, x, k) of a tile, the byte distances of their units, and the extents of x and k."""
-        step_y, step_x, step_k = steps
-        row, tap, filter_ = bytes_
-        return cls(
-            step_bytes=b.add(b.add(b.mul(step_y, row), b.mul(step_x, tap)), b.mul(step_k, filter_)),
-            x_carry_bytes=b.sub(tap, b.mul(filter_, extents[1])),
-            y_carry_bytes=b.sub(row, b.mul(tap, extents[0])),
-        )
+def tap_steps(
+    b: Builder,
+    steps: tuple[Value, Value, Value],
+    units: tuple[Value, Value, Value],
+    extents: tuple[Value, Value],
+) -> dict[str, Value]:
+    """What `TAP_COUNTER` reads, as `Counter.values` has it on the host: the radices are those of the record.
+
+    From the digits (y, x, k) of a tile, the byte distances of their units, and the extents of x and k.
+    """
+    step_y, step_x, step_k = steps
+    row, tap, filter_ = units
+    return {
+        "k_step": step_k,
+        "x_step": step_x,
+        "step_bytes": b.add(b.add(b.mul(step_y, row), b.mul(step_x, tap)), b.mul(step_k, filter_)),
+        "k_extent": extents[1],
+        "x_extent": extents[0],
+        "k_carry_bytes": b.sub(tap, b.mul(filter_, extents[1])),
+        "x_carry_bytes": b.sub(row, b.mul(tap, extents[0])),
+        "one": constant(1),
+    }
 
 
 class CountedTaps:
@@ -186,11 +194,11 @@ class CountedTaps:
         self.b_resource = buffer_resource(b, walk.flavor, args["B"], args["B_bytes"])
         self.a_units = (*walk.a_step_bytes(b, args), constant(ELEM_BYTES))
         self.b_units = (*walk.b_step_bytes(b, args), args["b_k_bytes"])
-        taps, self.k_step = record.by_kpg.divmod(b, constant(walk.tile_k))
-        self.y_step, self.x_step = record.by_x_dot.divmod(b, taps)
-        steps, extents = (self.y_step, self.x_step, self.k_step), (self.taps_w, args["p_kpg"])
-        self.a_radix = _Radix.of(b, steps, self.a_units, extents)
-        self.b_radix = _Radix.of(b, steps, self.b_units, extents)
+        taps, k_step = record.by_kpg.divmod(b, constant(walk.tile_k))
+        self.y_step, x_step = record.by_x_dot.divmod(b, taps)
+        steps, extents = (self.y_step, x_step, k_step), (self.taps_w, args["p_kpg"])
+        self.a_counted = tap_steps(b, steps, self.a_units, extents)
+        self.b_counted = tap_steps(b, steps, self.b_units, extents)
 
     def entries(self, rows: Sequence[ImageRow]) -> list[Entry]:
         return [(row.start_bytes, row.hi, row.wi) for row in rows]
@@ -249,22 +257,11 @@ class CountedTaps:
     def advance(self, state: Sequence[Value]) -> list[Value]:
         b, coefficient = self.b, self.walk.record["a_embed_h_coeff"]
         left, k_out, x, y, offset, *rows = state
-        k_out, x, offset, y_carry = self._count(k_out, x, offset, self.a_radix)
-        y = b.add(b.add(y, b.mul(self.y_step, coefficient)), b.select(y_carry, coefficient, constant(0)))
-        following = [b.sub(left, self.walk.tile_k), k_out, x, y, offset]
+        at, carry = TAP_COUNTER.advance(b, self.a_counted, {"k": k_out, "x": x, OFFSET: offset})
+        y = carry.move(b, b.add(y, b.mul(self.y_step, coefficient)), coefficient)
+        following = [b.sub(left, self.walk.tile_k), at["k"], at["x"], y, at[OFFSET]]
         for first in range(0, len(rows), 3):
             k_out, x, offset = rows[first : first + 3]
-            following += self._count(k_out, x, offset, self.b_radix)[:3]
+            at, _ = TAP_COUNTER.advance(b, self.b_counted, {"k": k_out, "x": x, OFFSET: offset})
+            following += at.values()
         return following
-
-    def _count(self, k_out: Value, x: Value, offset: Value, radix: _Radix) -> tuple[Value, Value, Value, Value]:
-        """The counter one tile further, and whether xdot was carried."""
-        b = self.b
-        k_out = b.add(k_out, self.k_step)
-        carry = b.icmp("sge", k_out, self.args["p_kpg"])
-        k_out = b.select(carry, b.sub(k_out, self.args["p_kpg"]), k_out)
-        offset = b.add(b.add(offset, radix.step_bytes), b.select(carry, radix.x_carry_bytes, constant(0)))
-        x = b.add(b.add(x, self.x_step), b.zext(carry, I32))
-        carry = b.icmp("sge", x, self.taps_w)
-        x = b.select(carry, b.sub(x, self.taps_w), x)
-        return k_out, x, b.add(offset, b.select(carry, radix.y_carry_bytes, constant(0))), carry

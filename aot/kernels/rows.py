@@ -10,9 +10,7 @@ from aot.ir.control import Loop
 from aot.ir.types import I32
 from aot.ir.values import Value, constant
 from aot.kernels.arguments import M_HO, M_WO
-
-#: Image coordinate of a row without a pixel: outside of every image, also after adding a tap.
-NOWHERE = 2**30
+from aot.kernels.counter import NOWHERE
 
 
 @dataclass(frozen=True, slots=True)

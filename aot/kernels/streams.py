@@ -19,10 +19,11 @@ from aot.ir.builder import Builder
 from aot.ir.flavor import Flavor
 from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_resource
 from aot.ir.values import Value, constant
-from aot.kernels.arguments import K_CPG, K_X
+from aot.kernels.arguments import K_COUNTER, K_CPG, K_X
+from aot.kernels.counter import NOWHERE, OFFSET
 from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.row_table import Entry
-from aot.kernels.rows import NOWHERE, ImageRow, missing_taps
+from aot.kernels.rows import ImageRow, missing_taps
 
 Args = Mapping[str, Value]
 
@@ -187,24 +188,5 @@ class GeneralStream:
     def advance(self, state: Sequence[Value]) -> list[Value]:
         b, args, tile_k = self.b, self.args, self.walk.tile_k
         channel, x, y, tap_bytes, b_scalar, left = state
-        # A digit that overflows is the smaller of itself and itself minus its radix, as unsigned numbers. What a carry
-        # adds is added always, and taken back where the sign says that there was none.
-        beyond = b.sub(b.add(channel, args["g_c_step"]), args["p_cpg"])
-        channel, kept = b.umin(b.add(channel, args["g_c_step"]), beyond), b.ashr(beyond, 31)
-        x = self._step(x, b.add(args["g_x_step"], args["p_dW"]), kept, args["p_dW"])
-        tap_bytes = self._step(tap_bytes, self._carry_bytes, kept, args["g_c_carry_bytes"])
-        beyond = b.sub(x, args["g_x_extent"])
-        x, kept = b.umin(x, beyond), b.ashr(beyond, 31)
-        y = self._step(y, b.add(args["g_y_step"], args["p_dH"]), kept, args["p_dH"])
-        tap_bytes = b.add(tap_bytes, b.and_(kept, b.sub(0, args["g_x_carry_bytes"])))
-        return [channel, x, y, tap_bytes, b.add(b_scalar, tile_k * ELEM_BYTES), b.sub(left, tile_k)]
-
-    @property
-    def _carry_bytes(self) -> Value:
-        """What a step moves the tap if both digits carry."""
-        args, b = self.args, self.b
-        return b.add(b.add(args["g_step_bytes"], args["g_c_carry_bytes"]), args["g_x_carry_bytes"])
-
-    def _step(self, digit: Value, with_carry: Value, kept: Value, carry: Value) -> Value:
-        """digit + with_carry, less the carry where `kept` is all ones."""
-        return self.b.add(self.b.add(digit, with_carry), self.b.and_(kept, self.b.sub(0, carry)))
+        at, _ = K_COUNTER.advance(b, args, {"c": channel, "x": x, "y": y, OFFSET: tap_bytes})
+        return [*at.values(), b.add(b_scalar, tile_k * ELEM_BYTES), b.sub(left, tile_k)]

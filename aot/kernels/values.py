@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from aot.kernels.arguments import FORWARD, with_pairs
+from aot.kernels.arguments import FORWARD, K_COUNTER, with_pairs
+from aot.kernels.counter import Radix
 from aot.kernels.dgrad_arguments import dgrad_values
 from aot.kernels.limits import UNIFORM_TAP_LIMIT, check_limits
 from aot.kernels.wgrad_arguments import wgrad_values
@@ -37,8 +38,6 @@ def forward_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
     channels_back = (p.cpg - tile_k) * elem
     tap_step = tap - channels_back
     row_step = tap_row - (p.x - 1) * tap - channels_back
-    taps_forward, dc = divmod(tile_k, p.cpg)
-    dy, dx = divmod(taps_forward, p.x)
     return with_pairs(FORWARD, {
         "A_bytes": p.x_bytes, "B_bytes": p.w_bytes, "D_bytes": p.y_bytes,
         "p_M": gemm.m, "p_K_gemm": gemm.k, "p_cpg": p.cpg, "p_kpg": p.kpg, "p_K": p.k,
@@ -50,11 +49,10 @@ def forward_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
         "k_tiles": geometry.ceil_div(gemm.k, tile_k), "uniform_taps": int(uniform),
         "u_tap_step_bytes": tap_step % _WORD, "u_row_step_bytes": row_step % _WORD,
         "u_row_ends": sum(1 << 31 - (y * p.x + p.x - 1) for y in range(p.y)) if uniform else 0,
-        "g_c_step": dc, "g_x_step": dx * dil_w, "g_y_step": dy * dil_h,
-        "g_x_extent": p.x * dil_w, "g_y_extent": p.y * dil_h,
-        "g_step_bytes": (dy * tap_row + dx * tap + dc * elem) % _WORD,
-        "g_c_carry_bytes": (tap - p.cpg * elem) % _WORD,
-        "g_x_carry_bytes": (tap_row - p.x * tap) % _WORD,
+        "g_y_extent": p.y * dil_h,
+        **K_COUNTER.values(tile_k, {
+            "c": Radix(p.cpg, elem), "x": Radix(p.x, tap, dil_w), "y": Radix(p.y, tap_row, dil_h),
+        }),
     })  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from aot.kernels.arguments import Group, listed, with_pairs
+from aot.kernels.counter import OFFSET, Counter, Digit, Radix
 from aot.kernels.limits import check_limits
 from aot.kernels.magic import MagicDivisor
 from aot.kernels.wgrad_budget import load_chunks
@@ -34,6 +35,25 @@ FIX_N = MagicDivisor("p_wg_N", "n")
 FIX_SHARE = MagicDivisor("sk_share", "share")
 SLAB = MagicDivisor("p_slab", "slab")
 
+#: The output pixel of a row of B, (column, row), as the image coordinates that tap (0, 0) meets, from K tile to K tile.
+K_COUNTER = Counter(
+    steps={"w": "k_w_step", "h": "k_h_step", OFFSET: "k_step_bytes"},
+    digits=(
+        Digit("w", "k_w_extent", (("h", "p_sH"), (OFFSET, "k_w_carry_bytes")), "k_w_end"),
+        Digit("h", "k_h_extent", ((OFFSET, "k_h_carry_bytes"),), "k_h_end"),
+    ),
+    early=(OFFSET,),
+)
+#: The column of the product, (channel, x, y), that a batched loader is at, from pass to pass.
+N_COUNTER = Counter(
+    steps={"c": "n_c_step", "x": "n_x_step", "y": "n_y_step", OFFSET: "n_step_bytes"},
+    digits=(
+        Digit("c", "p_cpg", ((OFFSET, "n_c_carry_bytes"), ("x", "p_dW"))),
+        Digit("x", "n_x_extent", (("y", "p_dH"), (OFFSET, "n_x_carry_bytes"))),
+    ),
+    nowhere=("y", "n_y_extent"),
+)
+
 _WGRAD: tuple[Group, ...] = (
     ("ptr", "A B D"),
     ("u32", "A_bytes B_bytes"),
@@ -48,10 +68,10 @@ _WGRAD: tuple[Group, ...] = (
     # K tiles in all and of one slice; slices.
     ("i32", "k_tiles ks_tiles ks_count"),
     SLICES,
-    # tile_k in mixed radix (ho, wo), in image coordinates: steps, where a carry is due, and what it adds.
+    # What `K_COUNTER` reads.
     ("i32", "k_h_step k_w_step k_h_end k_w_end k_h_extent k_w_extent"),
     ("u32", "k_step_bytes k_h_carry_bytes k_w_carry_bytes"),
-    # The columns of one pass of a batched loader in mixed radix (y, x, c).
+    # What `N_COUNTER` reads.
     ("i32", "n_c_step n_x_step n_y_step n_x_extent n_y_extent"),
     ("u32", "n_step_bytes n_c_carry_bytes n_x_carry_bytes"),
 )  # fmt: skip
@@ -109,10 +129,6 @@ def wgrad_values(identity: Identity, problem: ConvProblem, degree: int = 1) -> d
     cpg, tiles = p.cpg * merge, ceil_div(gemm.k, tile_k)
     pixel, row = p.c * elem, p.w * p.c * elem
     image, tap, tap_row = p.h * row, p.dilation_w * pixel, p.dilation_h * row
-    lines_forward, dw = divmod(tile_k, p.wo)
-    images_forward, dh = divmod(lines_forward, p.ho)
-    taps_forward, dc = divmod(load_chunks(identity)[1].pass_cols, cpg)
-    dy, dx = divmod(taps_forward, p.x)
     return with_pairs(_WGRAD, {
         "A_bytes": p.y_bytes, "B_bytes": p.x_bytes,
         "p_wg_M": gemm.m * merge, "p_wg_N": gemm.n * merge, "p_wg_K": gemm.k, "p_K": p.k, "p_taps": p.y * p.x,
@@ -124,17 +140,14 @@ def wgrad_values(identity: Identity, problem: ConvProblem, degree: int = 1) -> d
         "b_origin_bytes": (p.pad_h * row + p.pad_w * pixel) % _WORD,
         "k_tiles": tiles, "ks_count": degree,
         "ks_tiles": slice_extent(gemm_k=gemm.k, tile_k=tile_k, degree=degree) // tile_k,
-        "k_h_step": dh * stride_h, "k_w_step": dw * stride_w,
-        "k_h_end": p.ho * stride_h - p.pad_h, "k_w_end": p.wo * stride_w - p.pad_w,
-        "k_h_extent": p.ho * stride_h, "k_w_extent": p.wo * stride_w,
-        "k_step_bytes": (images_forward * image + dh * stride_h * row + dw * stride_w * pixel) % _WORD,
-        "k_h_carry_bytes": (image - p.ho * stride_h * row) % _WORD,
-        "k_w_carry_bytes": (stride_h * row - p.wo * stride_w * pixel) % _WORD,
-        "n_c_step": dc, "n_x_step": dx * p.dilation_w, "n_y_step": dy * p.dilation_h,
-        "n_x_extent": p.x * p.dilation_w, "n_y_extent": p.y * p.dilation_h,
-        "n_step_bytes": (dy * tap_row + dx * tap + dc * elem) % _WORD,
-        "n_c_carry_bytes": (tap - cpg * elem) % _WORD,
-        "n_x_carry_bytes": (tap_row - p.x * tap) % _WORD,
+        **K_COUNTER.values(tile_k, {
+            "w": Radix(p.wo, stride_w * pixel, stride_w, -p.pad_w),
+            "h": Radix(p.ho, stride_h * row, stride_h, -p.pad_h),
+            "image": Radix(p.n, image),
+        }),
+        **N_COUNTER.values(load_chunks(identity)[1].pass_cols, {
+            "c": Radix(cpg, elem), "x": Radix(p.x, tap, p.dilation_w), "y": Radix(p.y, tap_row, p.dilation_h),
+        }),
     })  # fmt: skip
 
 

@@ -11,10 +11,11 @@ from aot.ir.builder import Builder
 from aot.ir.control import Loop
 from aot.ir.lds import Segment
 from aot.ir.values import Value, constant
+from aot.kernels.counter import OFFSET
 from aot.kernels.k_rows import KRowStaging
 from aot.kernels.loaders import HeldLoader, MovingLoader, chunk_type, load_chunks
-from aot.kernels.rows import NOWHERE
 from aot.kernels.streams import View
+from aot.kernels.wgrad_arguments import N_COUNTER
 from aot.kernels.wgrad_streams import Column
 
 #: What stepping from column to column reads of the arguments: fetched in front of the loop.
@@ -62,26 +63,12 @@ class SteppingPixelLoader(MovingLoader):
         start = [rounds, staging.lane_bytes, self.channel, self.first.y, self.first.x, self.first.start_bytes]
         with Loop(b, start, "batch") as loop:
             left, place, channel, y, x, start_bytes = loop.carried
-            loaded = []
+            at, loaded = {"c": channel, "y": y, "x": x, OFFSET: start_bytes}, []
             for _ in range(self.batch):
-                entries = [(constant(row), y, x, start_bytes) for row in range(chunks.run)]
+                entries = [(constant(row), at["y"], at["x"], at[OFFSET]) for row in range(chunks.run)]
                 loaded += load_chunks(b, chunk_type(chunks.vec), view, entries)
-                channel, y, x, start_bytes = self._step(b, channel, y, x, start_bytes)
+                at, _ = N_COUNTER.advance(b, self.args, at)
             staging.store(b, loaded, segment, place)
             left = b.sub(left, 1)
             place = b.add(place, self.batch * staging.pass_bytes)
-            loop.repeat_if(b.icmp("ne", left, 0), [left, place, channel, y, x, start_bytes], [])
-
-    def _step(self, b: Builder, channel: Value, y: Value, x: Value, start: Value) -> tuple[Value, Value, Value, Value]:
-        """One pass on; a row behind the last tap is nowhere, and stays there."""
-        args = self.args
-        channel = b.add(channel, args["n_c_step"])
-        carry = b.icmp("sge", channel, args["p_cpg"])
-        channel = b.select(carry, b.sub(channel, args["p_cpg"]), channel)
-        start = b.add(b.add(start, args["n_step_bytes"]), b.select(carry, args["n_c_carry_bytes"], 0))
-        x = b.add(b.add(x, args["n_x_step"]), b.select(carry, args["p_dW"], 0))
-        carry = b.icmp("sge", x, args["n_x_extent"])
-        x = b.select(carry, b.sub(x, args["n_x_extent"]), x)
-        y = b.add(b.add(y, args["n_y_step"]), b.select(carry, args["p_dH"], 0))
-        y = b.select(b.icmp("slt", y, args["n_y_extent"]), y, NOWHERE)
-        return channel, y, x, b.add(start, b.select(carry, args["n_x_carry_bytes"], 0))
+            loop.repeat_if(b.icmp("ne", left, 0), [left, place, *at.values()], [])

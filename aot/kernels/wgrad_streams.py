@@ -17,11 +17,11 @@ from aot.ir.builder import Builder
 from aot.ir.flavor import Flavor
 from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_resource
 from aot.ir.values import Value, constant
+from aot.kernels.counter import NOWHERE, OFFSET
 from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.row_table import Entry
-from aot.kernels.rows import NOWHERE
 from aot.kernels.streams import View
-from aot.kernels.wgrad_arguments import K_HO, K_WO, N_CPG, N_X
+from aot.kernels.wgrad_arguments import K_COUNTER, K_HO, K_WO, N_CPG, N_X
 
 Args = Mapping[str, Value]
 
@@ -150,15 +150,8 @@ class PixelStream:
 
     def _next_pixel(self, hi: Value, wi: Value, start: Value) -> list[Value]:
         """tile_k pixels on. Images are not counted: behind the last one, k left says so."""
-        b, args = self.b, self.args
-        wi, start = b.add(wi, args["k_w_step"]), b.add(start, args["k_step_bytes"])
-        carry = b.icmp("sge", wi, args["k_w_end"])
-        wi = b.select(carry, b.sub(wi, args["k_w_extent"]), wi)
-        hi = b.add(b.add(hi, args["k_h_step"]), b.select(carry, args["p_sH"], 0))
-        start = b.add(start, b.select(carry, args["k_w_carry_bytes"], 0))
-        carry = b.icmp("sge", hi, args["k_h_end"])
-        hi = b.select(carry, b.sub(hi, args["k_h_extent"]), hi)
-        return [hi, wi, b.add(start, b.select(carry, args["k_h_carry_bytes"], 0))]
+        at, _ = K_COUNTER.advance(self.b, self.args, {"h": hi, "w": wi, OFFSET: start})
+        return list(at.values())
 
     def _pixels(self, state: Sequence[Value]) -> list[tuple[Value, Value, Value]]:
         """The pixels of this thread's rows; behind the last pixel they are nowhere."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,6 +23,20 @@ class Value:
     def __bool__(self) -> bool:
         # Neither a zero nor a missing value: what was meant is a comparison, in the kernel or with None.
         raise TypeError(f"the value {self} of a kernel has no truth while the kernel is being built")
+
+
+#: A value that is asked for where it is first used: a kernel argument is loaded there, and takes no register before.
+Late = Callable[[], Value]
+
+
+def late(args: Mapping[str, Value], name: str) -> Late:
+    """An argument, loaded where it is first used."""
+    return lambda: args[name]
+
+
+def at_once(value: Value) -> Late:
+    """A value that is there already."""
+    return lambda: value
 
 
 @lru_cache(maxsize=4096)

@@ -7,12 +7,14 @@ the lattice of its workgroup in a table; at stride 1 there is one lattice, which
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
+from aot.ir.builder import Builder
 from aot.ir.control import if_else
 from aot.ir.intrinsics import buffer_resource, is_one, opaque, workgroup_id, workitem_id_x
 from aot.ir.lds import LdsPool, Segment
-from aot.ir.values import Value
+from aot.ir.values import Value, at_once
 from aot.kernels import dgrad_budget
 from aot.kernels.chunks import ChunkMap
 from aot.kernels.counter import NOWHERE
@@ -29,15 +31,14 @@ from aot.kernels.loaders import Staging, staged_loader
 from aot.kernels.mainloop import Loads, Multiply
 from aot.kernels.place import Place
 from aot.kernels.results import Results
-from aot.kernels.row_table import ENTRY_BYTES, Entry, RowTable, own_rows, repeated_row_numbers
+from aot.kernels.row_table import ENTRY_BYTES, RowTable, own_rows, repeated_row_numbers
 from aot.kernels.rows import ImageRow
-from aot.kernels.rowsets import TabledRows, read_back
+from aot.kernels.rowsets import RowSet, TabledRows, read_back
 from aot.kernels.source import KernelSource
+from aot.kernels.streams import Args, Row, Stream
 from cache_schema.identity import FIELD_DEFAULT, Identity
 from grids import geometry
 from grids.targets import target
-
-Stream = UniformTaps | CountedTaps
 
 PIPELINES = ("mem", "compv3", "compv4")
 #: Fields that would change the code of other families; here they must be as they are by default.
@@ -100,7 +101,7 @@ class _Dgrad(GemmKernel):
         walk = self._walk(place, record)
         numbers, rows = self._own_rows(place, record)
 
-        def loop(kind: type[Stream]) -> list[Value]:
+        def loop(kind: Callable[[Builder, Args, GradientWalk], Stream[Row, int]]) -> list[Value]:
             stream = kind(b, self.args, walk)
             entries = self._entries(place, stream, numbers, rows)
             return self._pinned(self._loop(place, tiles, stream, entries, phase))
@@ -226,8 +227,8 @@ class _Dgrad(GemmKernel):
     # --- loop and epilogue -------------------------------------------------------------------------------------------
 
     def _entries(
-        self, place: Place, stream: Stream, numbers: list[Value], rows: list[ImageRow]
-    ) -> list[Entry] | TabledRows:
+        self, place: Place, stream: Stream[Row, int], numbers: list[Value], rows: list[ImageRow]
+    ) -> list[Row] | RowSet[Row]:
         """What the loop knows about the rows of A: an entry per chunk, or a table of them."""
         b, entries = self.b, stream.entries(rows)
         if not self._has_table:
@@ -243,8 +244,8 @@ class _Dgrad(GemmKernel):
         self,
         place: Place,
         tiles: Value,
-        stream: Stream,
-        a_rows: list[Entry] | TabledRows,
+        stream: Stream[Row, int],
+        a_rows: list[Row] | RowSet[Row],
         phase: Multiply,
     ) -> list[Value]:
         """The K loop of this pipeline."""
@@ -263,8 +264,14 @@ class _Dgrad(GemmKernel):
         resource = buffer_resource(b, self.flavor, args["D"], args["D_bytes"])
         group_bytes = b.mul(b.mul(place.group, args["p_cpg"]), ELEM_BYTES)
         if self.folded:
-            names = {"p_K": args["p_C"], "p_kpg": args["p_cpg"]}
-            output = Output(resource, place.first_m, place.first_n, group_bytes, names)
+            output = Output(
+                resource=resource,
+                first_row=place.first_m,
+                first_col=place.first_n,
+                group_bytes=group_bytes,
+                row_elems=at_once(args["p_C"]),
+                group_cols=at_once(args["p_cpg"]),
+            )
             if shuffled:
                 store_shuffled(b, results, shuffle, output)
             else:

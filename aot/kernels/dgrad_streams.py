@@ -18,13 +18,12 @@ from dataclasses import dataclass
 from aot.ir.builder import Builder
 from aot.ir.flavor import Flavor
 from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_resource
-from aot.ir.values import Value, constant
+from aot.ir.values import Value, at_once, constant
 from aot.kernels.counter import NOWHERE, OFFSET, Counter, Digit
 from aot.kernels.dgrad_record import SubGemmRecord
 from aot.kernels.fragments import ELEM_BYTES
-from aot.kernels.row_table import Entry
-from aot.kernels.rows import ImageRow, missing_taps
-from aot.kernels.streams import View
+from aot.kernels.rows import ImageRow, Taps, missing_taps
+from aot.kernels.streams import MaskedRow, PixelRow, View
 
 Args = Mapping[str, Value]
 
@@ -58,7 +57,7 @@ class GradientWalk:
 
 
 class UniformTaps:
-    """State: scalar offset of A, scalar part of B's offsets, k_out, xdot, 31 - tap. Entry of A: start, missing taps.
+    """State: scalar offset of A, scalar part of B's offsets, k_out, xdot, 31 - tap.
 
     The lanes add the scalar part to the offsets of B: columns behind the last channel of the last filter are behind the
     tensor too, and have to be so by every reading of the range check.
@@ -88,38 +87,36 @@ class UniformTaps:
         self.b_offsets = [b.add(b.mul(row, args["b_k_bytes"]), walk.b_col_bytes) for row in walk.b_rows]
         self.end = b.sub(31, b.mul(record["y_dot_slice"], self.taps_w))
 
-    def entries(self, rows: Sequence[ImageRow]) -> list[Entry]:
+    def entries(self, rows: Sequence[ImageRow]) -> list[MaskedRow]:
         record = self.walk.record
-        extents = {
-            "p_Hi": self.args["p_Ho"],
-            "p_Wi": self.args["p_Wo"],
-            "p_Y": record["y_dot_slice"],
-            "p_X": record["x_dot_slice"],
-            "p_dH": record["a_embed_h_coeff"],
-            "p_dW": record["a_embed_w_coeff"],
-        }
-        missing = missing_taps(self.b, extents, rows)
-        return [(row.start_bytes, taps) for row, taps in zip(rows, missing, strict=True)]
+        taps = Taps(
+            image_h=at_once(self.args["p_Ho"]),
+            image_w=at_once(self.args["p_Wo"]),
+            count_h=at_once(record["y_dot_slice"]),
+            count_w=at_once(record["x_dot_slice"]),
+            step_h=at_once(record["a_embed_h_coeff"]),
+            step_w=at_once(record["a_embed_w_coeff"]),
+        )
+        missing = missing_taps(self.b, taps, rows)
+        return [MaskedRow(row.start_bytes, bits) for row, bits in zip(rows, missing, strict=True)]
 
-    def localised(self, entry: Entry) -> Entry:
-        start, missing = entry
-        return self.b.add(start, self.b.mul(self.walk.a_col, ELEM_BYTES)), missing
+    def localised(self, words: tuple[Value, ...]) -> MaskedRow:
+        start, missing = words
+        return MaskedRow(self.b.add(start, self.b.mul(self.walk.a_col, ELEM_BYTES)), missing)
 
     def start(self) -> list[Value]:
         a_scalar = self.b.add(self.walk.a_group_bytes, self.origin)
         return [a_scalar, self.walk.b_start_bytes, constant(0), constant(0), constant(31)]
 
-    def views(self, state: Sequence[Value]) -> tuple[View, View]:
+    def views(self, state: Sequence[Value]) -> tuple[View[MaskedRow], View[int]]:
         b = self.b
         a_scalar, b_scalar, _, _, shift = state
 
-        def a_offset(entry: Entry) -> Value:
-            start, missing = entry
-            return b.or_(b.and_(b.shl(missing, shift), OUT_OF_BOUNDS), start)
+        def a_offset(row: MaskedRow) -> Value:
+            return b.or_(b.and_(b.shl(row.missing, shift), OUT_OF_BOUNDS), row.start_bytes)
 
-        def b_offset(entry: Entry) -> Value:
-            assert entry[0].const is not None
-            return b.add(self.b_offsets[entry[0].const], b_scalar)
+        def b_offset(row: int) -> Value:
+            return b.add(self.b_offsets[row], b_scalar)
 
         return View(self.a_resource, a_scalar, a_offset), View(self.b_resource, constant(0), b_offset)
 
@@ -182,7 +179,7 @@ def tap_steps(
 
 
 class CountedTaps:
-    """State: k left; of A k_out, xdot, ydot, offset; of each row of B k_out, xdot, offset. Entry of A: start, h, w."""
+    """State: k left; of A k_out, xdot, ydot, offset; of each row of B k_out, xdot, offset."""
 
     words = 3
 
@@ -200,11 +197,11 @@ class CountedTaps:
         self.a_counted = tap_steps(b, steps, self.a_units, extents)
         self.b_counted = tap_steps(b, steps, self.b_units, extents)
 
-    def entries(self, rows: Sequence[ImageRow]) -> list[Entry]:
-        return [(row.start_bytes, row.hi, row.wi) for row in rows]
+    def entries(self, rows: Sequence[ImageRow]) -> list[PixelRow]:
+        return [PixelRow(row.start_bytes, row.hi, row.wi) for row in rows]
 
-    def localised(self, entry: Entry) -> Entry:
-        return entry
+    def localised(self, words: tuple[Value, ...]) -> PixelRow:
+        return PixelRow(*words)
 
     def start(self) -> list[Value]:
         b, record = self.b, self.walk.record
@@ -230,7 +227,7 @@ class CountedTaps:
         y, x = self.walk.record.by_x_dot.divmod(self.b, taps)
         return y, x, k_out
 
-    def views(self, state: Sequence[Value]) -> tuple[View, View]:
+    def views(self, state: Sequence[Value]) -> tuple[View[PixelRow], View[int]]:
         b, args, walk = self.b, self.args, self.walk
         left, _, x, y, tap_bytes, *rows = state
         # Beyond the reduction there is no tap at all.
@@ -239,18 +236,15 @@ class CountedTaps:
 
         last_h, last_w = b.sub(args["p_Ho"], 1), b.sub(args["p_Wo"], 1)
 
-        def a_offset(entry: Entry) -> Value:
+        def a_offset(row: PixelRow) -> Value:
             # A coordinate below zero or beyond the last sets a sign bit, which replaces that of the offset: the group's
             # scalar cannot wrap it. Conditions would take two scalar registers a chunk, more than there are.
-            start, h, w = entry
-            h, w = b.add(h, y), b.add(w, x)
+            h, w = b.add(row.h, y), b.add(row.w, x)
             outside = b.or_(b.or_(h, b.sub(last_h, h)), b.or_(w, b.sub(last_w, w)))
-            return b.or_(b.and_(outside, OUT_OF_BOUNDS), b.and_(b.add(start, tap_bytes), OUT_OF_BOUNDS - 1))
+            return b.or_(b.and_(outside, OUT_OF_BOUNDS), b.and_(b.add(row.start_bytes, tap_bytes), OUT_OF_BOUNDS - 1))
 
-        def b_offset(entry: Entry) -> Value:
-            assert entry[0].const is not None
-            number = entry[0].const
-            return b.select(b.icmp("slt", walk.b_rows[number], left), rows[3 * number + 2], OUT_OF_BOUNDS)
+        def b_offset(row: int) -> Value:
+            return b.select(b.icmp("slt", walk.b_rows[row], left), rows[3 * row + 2], OUT_OF_BOUNDS)
 
         return View(self.a_resource, walk.a_group_bytes, a_offset), View(self.b_resource, constant(0), b_offset)
 

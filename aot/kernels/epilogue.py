@@ -1,52 +1,55 @@
 """Writes the accumulators of a workgroup to the output.
 
-The output is dense, so the row of GEMM row m starts at m * K without any decode. A whole address is a lane offset and
-nothing else: from m = M on it lies behind the tensor, and so does that of a column from kpg on, whatever row is added
-to it. Such stores are dropped by hardware, whether or not a scalar offset would count in its range check, and none
-needs a branch.
+The output is dense, so GEMM row m starts behind m rows without any decode. A whole address is a lane offset and nothing
+else: from m = M on it lies behind the tensor, and so does that of a column behind the last of its group, whatever row
+is added to it. Such stores are dropped by hardware, whether or not a scalar offset would count in its range check, and
+none needs a branch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aot.ir.barriers import lds_barrier
 from aot.ir.builder import Builder
 from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_store
 from aot.ir.types import I16
-from aot.ir.values import Value, constant
+from aot.ir.values import Late, Value, constant
 from aot.kernels.fragments import ELEM_BYTES, RUN, result_row
 from aot.kernels.results import Results, Shuffle
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The output rows of one workgroup: GEMM rows from `first_row` (scalar), columns `first_col` + ... of a group."""
+    """The output rows of one workgroup: GEMM rows from `first_row` (scalar), columns `first_col` + ... of a group.
+
+    A row has `row_elems` elements of all groups; the `group_cols` of this one begin `group_bytes` behind its start.
+    """
 
     resource: Value
     first_row: Value
     first_col: Value
     group_bytes: Value
-    args: Mapping[str, Value]
+    row_elems: Late
+    group_cols: Late
 
     def column_bytes(self, b: Builder, row: Value, wave_row: Value, col: Value) -> Value:
         """Lane offset of a column in a lane's first row, which is row `wave_row + row` of the tile.
 
-        From kpg on it lies behind every tensor, also with `row_bytes` added: the rows of a tile span less than 2^31
-        bytes (`grids.addressing`).
+        Behind the last column of the group it lies behind every tensor, also with `row_bytes` added: the rows of a tile
+        span less than 2^31 bytes (`grids.addressing`).
         """
         n = b.add(self.first_col, col)
-        inside = b.icmp("slt", n, self.args["p_kpg"])
-        row_size = b.mul(self.args["p_K"], ELEM_BYTES)
+        inside = b.icmp("slt", n, self.group_cols())
+        row_size = b.mul(self.row_elems(), ELEM_BYTES)
         # Scalars first: what is equal in all lanes is one addition to a lane.
         start = b.add(b.mul(b.add(self.first_row, wave_row), row_size), self.group_bytes)
-        offset = b.mul(b.add(b.mul(row, self.args["p_K"]), n), ELEM_BYTES)
+        offset = b.mul(b.add(b.mul(row, self.row_elems()), n), ELEM_BYTES)
         return b.select(inside, b.add(offset, start), OUT_OF_BOUNDS)
 
     def row_bytes(self, b: Builder, fixed: int) -> Value:
         """Distance of a row from the first one of a lane."""
-        return b.mul(b.mul(self.args["p_K"], ELEM_BYTES), fixed)
+        return b.mul(b.mul(self.row_elems(), ELEM_BYTES), fixed)
 
     def store(self, b: Builder, value: Value, column_bytes: Value, fixed: int) -> None:
         """Store at a column, `fixed` rows behind the first one of the lane."""

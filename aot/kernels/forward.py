@@ -6,12 +6,14 @@ the input seen through the filter, B the weights, which lie along k as they are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
+from aot.ir.builder import Builder
 from aot.ir.control import if_else, if_then
 from aot.ir.intrinsics import buffer_resource, is_one
 from aot.ir.lds import LdsPool, Segment
-from aot.ir.values import Value
+from aot.ir.values import Value, late
 from aot.kernels import budget, mainloop
 from aot.kernels.arguments import forward_arguments
 from aot.kernels.budget import Budget
@@ -23,11 +25,11 @@ from aot.kernels.loaders import Staging, staged_loader
 from aot.kernels.mainloop import Buffers, Loads, Multiply
 from aot.kernels.place import Place
 from aot.kernels.results import Results
-from aot.kernels.row_table import ENTRY_BYTES, Entry, RowTable, own_row_numbers, own_rows
+from aot.kernels.row_table import ENTRY_BYTES, RowTable, own_row_numbers, own_rows
 from aot.kernels.rows import ImageRow, image_rows
-from aot.kernels.rowsets import DecodedRows, EvenRows, TabledRows, read_back
+from aot.kernels.rowsets import DecodedRows, EvenRows, RowSet, TabledRows, read_back
 from aot.kernels.source import KernelSource
-from aot.kernels.streams import GeneralStream, Stream, UniformStream, Walk
+from aot.kernels.streams import Args, GeneralStream, Row, Stream, UniformStream, Walk
 from aot.kernels.swizzle import Swizzle, swizzle
 from cache_schema.identity import Identity
 from grids.targets import target
@@ -68,7 +70,7 @@ class _Forward(GemmKernel):
         pixels, rows = self._own_rows(place)
         kept = self._weights(place, walk) if self.budget.roomy else None
 
-        def loop(kind: type[UniformStream] | type[GeneralStream]) -> list[Value]:
+        def loop(kind: Callable[[Builder, Args, Walk], Stream[Row, Value]]) -> list[Value]:
             stream = kind(b, args, walk)
             entries = self._entries(place, stream, pixels, rows)
             # What stands in front of both loops takes registers in each: where they are short, each works it out.
@@ -177,8 +179,8 @@ class _Forward(GemmKernel):
     # --- loop and epilogue -------------------------------------------------------------------------------------------
 
     def _entries(
-        self, place: Place, stream: Stream, numbers: list[Value], rows: list[ImageRow]
-    ) -> list[Entry] | TabledRows | DecodedRows:
+        self, place: Place, stream: Stream[Row, Value], numbers: list[Value], rows: list[ImageRow]
+    ) -> list[Row] | RowSet[Row]:
         """What the loop knows about the rows of A: an entry per chunk, a table of them, or how to decode them."""
         b, tile = self.b, self.tile
         first = self.a_chunks.position(b, place.thread, 0).row
@@ -198,8 +200,8 @@ class _Forward(GemmKernel):
     def _loop(
         self,
         place: Place,
-        stream: Stream,
-        a_rows: list[Entry] | TabledRows | DecodedRows,
+        stream: Stream[Row, Value],
+        a_rows: list[Row] | RowSet[Row],
         weights: EvenRows,
         buffers: list[Buffers],
         phase: Multiply,
@@ -208,18 +210,17 @@ class _Forward(GemmKernel):
         b, identity, layout, tiles = self.b, self.identity, self.layout, self.args["k_tiles"]
         many = self.budget.b_batch is not None
         b_rows = weights if many else weights.entries(weights.start(), self.b_chunks.passes)
-        sides = (
-            (self.a_chunks, a_rows, layout.a_row_elems, self.budget.a_batch),
-            (self.b_chunks, b_rows, layout.b_row_elems, self.budget.b_batch),
-        )
+        a_batch, b_batch = self.budget.a_batch, self.budget.b_batch
         if identity.async_dma:
-            direct = [self._direct_loader(place, chunks, rows, batch) for chunks, rows, _, batch in sides]
-            return mainloop.direct(b, stream, tiles, (direct[0], direct[1]), buffers, phase)
-        staged = [
-            staged_loader(Staging.prepare(b, chunks, place.thread, row_elems), rows, batch)
-            for chunks, rows, row_elems, batch in sides
-        ]
-        return self._staged_loop(stream, tiles, Loads(staged[0], staged[1]), buffers, phase)
+            direct = (
+                self._direct_loader(place, self.a_chunks, a_rows, a_batch),
+                self._direct_loader(place, self.b_chunks, b_rows, b_batch),
+            )
+            return mainloop.direct(b, stream, tiles, direct, buffers, phase)
+        a_staging = Staging.prepare(b, self.a_chunks, place.thread, layout.a_row_elems)
+        b_staging = Staging.prepare(b, self.b_chunks, place.thread, layout.b_row_elems)
+        loads = Loads(staged_loader(a_staging, a_rows, a_batch), staged_loader(b_staging, b_rows, b_batch))
+        return self._staged_loop(stream, tiles, loads, buffers, phase)
 
     def _store(self, place: Place, accumulators: list[Value]) -> None:
         """The epilogue of this identity."""
@@ -229,7 +230,8 @@ class _Forward(GemmKernel):
             first_row=place.first_m,
             first_col=place.first_n,
             group_bytes=b.mul(b.mul(place.group, args["p_kpg"]), ELEM_BYTES),
-            args=args,
+            row_elems=late(args, "p_K"),
+            group_cols=late(args, "p_kpg"),
         )
         results = Results(self.tile, accumulators, place)
         if identity.epilogue == "default":

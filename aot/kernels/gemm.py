@@ -20,10 +20,9 @@ from aot.kernels.loaders import DirectLoader
 from aot.kernels.mainloop import Buffers, Loads, Multiply
 from aot.kernels.place import Place
 from aot.kernels.results import Shuffle
-from aot.kernels.row_table import Entry
 from aot.kernels.rowsets import RowSet
 from aot.kernels.source import CODEGEN_OPTIONS, KernelSource
-from aot.kernels.streams import TileWalk
+from aot.kernels.streams import A, B, E, TileWalk
 from aot.kernels.swizzle import Swizzle
 from aot.kernels.tile import Tile
 from cache_schema.arguments import ArgumentList
@@ -122,8 +121,8 @@ class GemmKernel:
         )
 
     def _direct_loader(
-        self, place: Place, chunks: ChunkMap, rows: list[Entry] | RowSet, batch: int | None = None
-    ) -> DirectLoader:
+        self, place: Place, chunks: ChunkMap, rows: list[E] | RowSet[E], batch: int | None = None
+    ) -> DirectLoader[E]:
         """Loads of one operand that go straight to LDS; the chunks of a wave stand next to each other."""
         wave_bytes = self.b.mul(place.wave, self.identity.wave_size * chunks.vec * ELEM_BYTES)
         return DirectLoader(chunks, wave_bytes, rows, batch)
@@ -139,7 +138,7 @@ class GemmKernel:
             set_priority(self.b, 0)
 
     def _staged_loop(
-        self, stream: TileWalk, tiles: Value, loads: Loads, buffers: list[Buffers], phase: Multiply
+        self, stream: TileWalk[A, B], tiles: Value, loads: Loads[A, B], buffers: list[Buffers], phase: Multiply
     ) -> list[Value]:
         """The K loop of this pipeline for loads that pass through registers."""
         prefetches = self.identity.pipeline != "mem" and self.budget.prefetches

@@ -18,7 +18,7 @@ from aot.ir.lds import Segment
 from aot.ir.types import I16, vector
 from aot.ir.values import Value, constant
 from aot.kernels.fragments import ELEM_BYTES
-from aot.kernels.loaders import HeldLoader, MovingLoader, chunk_type
+from aot.kernels.loaders import HeldLoader, MovingLoader, TileLoader, chunk_type
 from aot.kernels.streams import View
 from grids import geometry
 
@@ -102,7 +102,7 @@ class KRowStaging:
         row_bytes = row_elems * ELEM_BYTES
         return cls(chunks, row_bytes, b.add(b.mul(outer, row_bytes, "nuw nsw"), b.mul(inner, ELEM_BYTES, "nuw nsw")))
 
-    def load(self, b: Builder, view: View, first_bytes: Value, passes: int) -> list[Value]:
+    def load(self, b: Builder, view: View[int], first_bytes: Value, passes: int) -> list[Value]:
         """Issue the loads of this many passes, row by row within a pass, from `first_bytes` along the rows on.
 
         That is part of the lane offset: what lies behind the end of the tensor is so by every reading of the range
@@ -114,7 +114,7 @@ class KRowStaging:
                 b,
                 chunk_type(chunks.vec),
                 view.resource,
-                b.add(b.add(view.offset((constant(row),)), first_bytes), number * chunks.pass_cols * ELEM_BYTES),
+                b.add(b.add(view.offset(row), first_bytes), number * chunks.pass_cols * ELEM_BYTES),
                 view.scalar,
             )
             for number in range(passes)
@@ -147,13 +147,13 @@ class KRowStaging:
             b.store(column, b.offset_pointer(pointer, number * self.row_bytes), column.type.bytes)
 
 
-class KRowLoader(HeldLoader):
+class KRowLoader(HeldLoader[int]):
     """All chunks of a thread pass through registers."""
 
     def __init__(self, staging: KRowStaging) -> None:
         self.staging = staging
 
-    def load(self, b: Builder, view: View) -> list[Value]:
+    def load(self, b: Builder, view: View[int]) -> list[Value]:
         """Issue all loads of the tile."""
         return self.staging.load(b, view, constant(0), self.staging.chunks.passes)
 
@@ -162,14 +162,14 @@ class KRowLoader(HeldLoader):
         self.staging.store(b, values, segment, self.staging.lane_bytes)
 
 
-class BatchedKRowLoader(MovingLoader):
+class BatchedKRowLoader(MovingLoader[int]):
     """A loop over batches of passes, each loaded and then written."""
 
     def __init__(self, staging: KRowStaging, limit: int) -> None:
         self.staging, self.batch = staging, max(1, limit // staging.chunks.run)
         assert staging.chunks.passes % self.batch == 0
 
-    def move(self, b: Builder, view: View, segment: Segment) -> None:
+    def move(self, b: Builder, view: View[int], segment: Segment) -> None:
         """Load and write all batches."""
         staging, batch = self.staging, self.batch
         rounds = constant(staging.chunks.passes // batch)
@@ -182,6 +182,6 @@ class BatchedKRowLoader(MovingLoader):
             loop.repeat_if(b.icmp("ne", left, 0), [left, first_bytes, place], [])
 
 
-def k_row_loader(staging: KRowStaging, batch: int | None) -> KRowLoader | BatchedKRowLoader:
+def k_row_loader(staging: KRowStaging, batch: int | None) -> TileLoader[int]:
     """The loader that holds the whole tile, or up to `batch` chunks of a thread at a time."""
     return BatchedKRowLoader(staging, batch) if batch else KRowLoader(staging)

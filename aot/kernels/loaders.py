@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol
 
 from aot.ir.builder import Builder
 from aot.ir.control import Loop
@@ -14,9 +14,8 @@ from aot.ir.types import I16, I32, Type, vector
 from aot.ir.values import Value, constant
 from aot.kernels.chunks import ChunkMap
 from aot.kernels.fragments import ELEM_BYTES
-from aot.kernels.row_table import Entry
 from aot.kernels.rowsets import RowSet
-from aot.kernels.streams import View
+from aot.kernels.streams import E, View
 
 
 def chunk_type(elems: int) -> Type:
@@ -24,7 +23,7 @@ def chunk_type(elems: int) -> Type:
     return I16 if elems == 1 else vector(elems // 2, I32)
 
 
-def load_chunks(b: Builder, kind: Type, view: View, entries: Iterable[Entry]) -> list[Value]:
+def load_chunks(b: Builder, kind: Type, view: View[E], entries: Iterable[E]) -> list[Value]:
     """Issue one load per entry."""
     return [buffer_load(b, kind, view.resource, view.offset(entry), view.scalar) for entry in entries]
 
@@ -56,13 +55,13 @@ class Staging:
             b.store(value, pointer, value.type.bytes)
 
 
-class TileLoader(Protocol):
+class TileLoader(Protocol[E]):
     """Brings one operand's K tile to LDS. A batched loader holds nothing in registers: `move` does it all."""
 
     @property
     def batched(self) -> bool: ...
 
-    def load(self, b: Builder, view: View) -> list[Value]:
+    def load(self, b: Builder, view: View[E]) -> list[Value]:
         """Issue the loads of the tile, as far as registers hold it."""
         ...
 
@@ -70,26 +69,26 @@ class TileLoader(Protocol):
         """Write what `load` brought to LDS."""
         ...
 
-    def move(self, b: Builder, view: View, segment: Segment) -> None:
+    def move(self, b: Builder, view: View[E], segment: Segment) -> None:
         """Load and write what `load` does not bring."""
         ...
 
 
-class HeldLoader:
+class HeldLoader(Generic[E]):
     """A loader whose tile is in registers between `load` and `store`."""
 
     batched = False
 
-    def move(self, b: Builder, view: View, segment: Segment) -> None:
+    def move(self, b: Builder, view: View[E], segment: Segment) -> None:
         """Nothing: `load` and `store` do it all."""
 
 
-class MovingLoader:
+class MovingLoader(Generic[E]):
     """A loader whose tile is more than registers hold: `move` takes it to LDS in batches."""
 
     batched = True
 
-    def load(self, b: Builder, view: View) -> list[Value]:
+    def load(self, b: Builder, view: View[E]) -> list[Value]:
         """Nothing: `move` does it all."""
         del b, view
         return []
@@ -98,13 +97,13 @@ class MovingLoader:
         """Nothing: `move` does it all."""
 
 
-class RegisterLoader(HeldLoader):
+class RegisterLoader(HeldLoader[E]):
     """Chunks pass through registers; all loads of a tile are issued before the first is written to LDS."""
 
-    def __init__(self, staging: Staging, entries: Sequence[Entry]) -> None:
+    def __init__(self, staging: Staging, entries: Sequence[E]) -> None:
         self.staging, self.entries = staging, list(entries)
 
-    def load(self, b: Builder, view: View) -> list[Value]:
+    def load(self, b: Builder, view: View[E]) -> list[Value]:
         """Issue all loads of the tile."""
         return load_chunks(b, chunk_type(self.staging.chunks.vec), view, self.entries)
 
@@ -113,13 +112,13 @@ class RegisterLoader(HeldLoader):
         self.staging.store(b, values, segment, self.staging.lane_bytes)
 
 
-class BatchedLoader(MovingLoader):
+class BatchedLoader(MovingLoader[E]):
     """A loop over batches of chunks, each loaded and then written."""
 
-    def __init__(self, staging: Staging, rows: RowSet, batch: int) -> None:
+    def __init__(self, staging: Staging, rows: RowSet[E], batch: int) -> None:
         self.staging, self.rows, self.batch = staging, rows, batch
 
-    def move(self, b: Builder, view: View, segment: Segment) -> None:
+    def move(self, b: Builder, view: View[E], segment: Segment) -> None:
         """Load and write all batches."""
         staging, kind = self.staging, chunk_type(self.staging.chunks.vec)
 
@@ -131,7 +130,7 @@ class BatchedLoader(MovingLoader):
         for_batches(b, staging.chunks, self.rows, self.batch, staging.lane_bytes, one)
 
 
-def staged_loader(staging: Staging, rows: list[Entry] | RowSet, batch: int | None) -> RegisterLoader | BatchedLoader:
+def staged_loader(staging: Staging, rows: list[E] | RowSet[E], batch: int | None) -> TileLoader[E]:
     """The loader for rows that are all known, or of which `batch` are fetched at a time."""
     if isinstance(rows, list):
         return RegisterLoader(staging, rows)
@@ -139,16 +138,16 @@ def staged_loader(staging: Staging, rows: list[Entry] | RowSet, batch: int | Non
     return BatchedLoader(staging, rows, batch)
 
 
-class DirectLoader:
+class DirectLoader(Generic[E]):
     """Chunks go straight to LDS, in thread order. `wave_bytes` is the scalar place of the wave's first chunk.
 
     `rows` are the entries of all chunks, or give them `batch` at a time.
     """
 
-    def __init__(self, chunks: ChunkMap, wave_bytes: Value, rows: list[Entry] | RowSet, batch: int | None) -> None:
+    def __init__(self, chunks: ChunkMap, wave_bytes: Value, rows: list[E] | RowSet[E], batch: int | None) -> None:
         self.chunks, self.wave_bytes, self.rows, self.batch = chunks, wave_bytes, rows, batch
 
-    def issue(self, b: Builder, view: View, segment: Segment) -> None:
+    def issue(self, b: Builder, view: View[E], segment: Segment) -> None:
         """Issue all loads of the tile."""
         rows, batch = self.rows, self.batch
         # A destination is one addition away; kept in registers, those of all chunks would be too many.
@@ -168,7 +167,7 @@ class DirectLoader:
     def _pass_bytes(self) -> int:
         return self.chunks.threads * self.chunks.vec * ELEM_BYTES
 
-    def _issue(self, b: Builder, view: View, entries: Sequence[Entry], segment: Segment, place: Value) -> None:
+    def _issue(self, b: Builder, view: View[E], entries: Sequence[E], segment: Segment, place: Value) -> None:
         for number, entry in enumerate(entries):
             pointer = b.offset_pointer(segment.pointer(b, place), number * self._pass_bytes)
             size = self.chunks.vec * ELEM_BYTES
@@ -178,7 +177,7 @@ class DirectLoader:
 def for_batches(
     b: Builder,
     chunks: ChunkMap,
-    rows: RowSet,
+    rows: RowSet[E],
     batch: int,
     place: Value,
     body: Callable[[Value, Sequence[Value]], Value],

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Generic
 
 from aot.ir.barriers import lds_barrier
 from aot.ir.builder import Builder
@@ -27,7 +28,7 @@ from aot.ir.lds import Segment
 from aot.ir.values import Value, zero
 from aot.kernels.fragments import Fragments
 from aot.kernels.loaders import DirectLoader, TileLoader
-from aot.kernels.streams import TileWalk, View
+from aot.kernels.streams import A, B, TileWalk, View
 from aot.kernels.tile import Tile
 
 Values = list[Value]
@@ -85,18 +86,18 @@ class Multiply:
 
 
 @dataclass(frozen=True, slots=True)
-class Loads:
+class Loads(Generic[A, B]):
     """Register-staged loads of both operands."""
 
-    a: TileLoader
-    b: TileLoader
+    a: TileLoader[A]
+    b: TileLoader[B]
 
     @property
     def batched(self) -> bool:
         """Whether an operand is too large to be held in registers."""
         return self.a.batched or self.b.batched
 
-    def load(self, b: Builder, views: tuple[View, View]) -> tuple[Values, Values]:
+    def load(self, b: Builder, views: tuple[View[A], View[B]]) -> tuple[Values, Values]:
         """Issue the loads of a tile, as far as registers hold it."""
         return self.a.load(b, views[0]), self.b.load(b, views[1])
 
@@ -105,7 +106,7 @@ class Loads:
         self.a.store(b, staged[0], buffers.a)
         self.b.store(b, staged[1], buffers.b)
 
-    def move(self, b: Builder, views: tuple[View, View], buffers: Buffers) -> None:
+    def move(self, b: Builder, views: tuple[View[A], View[B]], buffers: Buffers) -> None:
         """Load a tile and write it to LDS."""
         staged = self.load(b, views)
         self.a.move(b, views[0], buffers.a)
@@ -114,7 +115,7 @@ class Loads:
 
 
 def single_buffer(
-    b: Builder, stream: TileWalk, tiles: Value, loads: Loads, buffers: Buffers, phase: Multiply
+    b: Builder, stream: TileWalk[A, B], tiles: Value, loads: Loads[A, B], buffers: Buffers, phase: Multiply
 ) -> Values:
     """mem: nothing is in flight while the matrix phase runs, so it needs the fewest registers."""
     state = stream.start()
@@ -130,7 +131,9 @@ def single_buffer(
     return loop.results
 
 
-def prefetched(b: Builder, stream: TileWalk, tiles: Value, loads: Loads, buffers: Buffers, phase: Multiply) -> Values:
+def prefetched(
+    b: Builder, stream: TileWalk[A, B], tiles: Value, loads: Loads[A, B], buffers: Buffers, phase: Multiply
+) -> Values:
     """compv3 and compv4: the next tile travels to registers while this one is multiplied."""
     assert not loads.batched
     state = stream.start()
@@ -151,9 +154,9 @@ def prefetched(b: Builder, stream: TileWalk, tiles: Value, loads: Loads, buffers
 
 def double_buffer(
     b: Builder,
-    stream: TileWalk,
+    stream: TileWalk[A, B],
     tiles: Value,
-    loads: Loads,
+    loads: Loads[A, B],
     buffers: Sequence[Buffers],
     phase: Multiply,
     *,
@@ -187,9 +190,9 @@ def double_buffer(
 
 def direct(
     b: Builder,
-    stream: TileWalk,
+    stream: TileWalk[A, B],
     tiles: Value,
-    loaders: tuple[DirectLoader, DirectLoader],
+    loaders: tuple[DirectLoader[A], DirectLoader[B]],
     buffers: Sequence[Buffers],
     phase: Multiply,
 ) -> Values:

@@ -6,7 +6,7 @@ every thread reads the entries of the rows of its chunks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from aot.ir.builder import Builder
@@ -16,8 +16,6 @@ from aot.ir.values import Value, constant
 
 #: Words of an entry are i32; an entry takes a power of two of bytes so that one read fetches it.
 ENTRY_BYTES = 16
-
-Entry = tuple[Value, ...]
 
 
 def own_rows(tile_rows: int, threads: int) -> int:
@@ -39,19 +37,19 @@ def repeated_row_numbers(b: Builder, thread: Value, tile_rows: int, threads: int
 
 @dataclass(frozen=True, slots=True)
 class RowTable:
-    """Entries of `words` words at `segment`."""
+    """Entries of `words` words at `segment`; the entry of row r of the tile is at byte r * ENTRY_BYTES."""
 
     segment: Segment
     words: int
 
-    def write(self, b: Builder, rows: Sequence[Value], entries: Sequence[Entry]) -> None:
+    def write(self, b: Builder, rows: Sequence[Value], entries: Sequence[Iterable[Value]]) -> None:
         """Put the entries of these rows; a barrier must follow."""
         for row, entry in zip(rows, entries, strict=True):
             padded = [*entry, *(constant(0) for _ in range(_stored_words(self.words) - self.words))]
             b.store(b.gather(padded), self.segment.pointer(b, b.mul(row, ENTRY_BYTES)), ENTRY_BYTES)
 
-    def read(self, b: Builder, lane_bytes: Value, fixed_row: int) -> Entry:
-        """The entry `fixed_row` rows behind the one at lane_bytes."""
+    def read(self, b: Builder, lane_bytes: Value, fixed_row: int) -> tuple[Value, ...]:
+        """The words of the entry `fixed_row` rows behind the one at lane_bytes."""
         pointer = b.offset_pointer(self.segment.pointer(b, lane_bytes), fixed_row * ENTRY_BYTES)
         entry = b.load(vector(_stored_words(self.words), I32), pointer, ENTRY_BYTES)
         return tuple(b.extract(entry, word) for word in range(self.words))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from aot.ir.builder import Builder
 from aot.ir.control import Loop
 from aot.ir.types import I32
-from aot.ir.values import Value, constant
+from aot.ir.values import Late, Value, constant
 from aot.kernels.arguments import M_HO, M_WO
 from aot.kernels.counter import NOWHERE
 
@@ -38,29 +38,41 @@ def image_rows(b: Builder, args: Mapping[str, Value], pixels: Sequence[Value]) -
     return rows
 
 
-def missing_taps(b: Builder, args: Mapping[str, Value], rows: Sequence[ImageRow]) -> list[Value]:
-    """Per row a word whose bit t is set where tap t = y * X + x meets no pixel; bits from Y * X on are set."""
+@dataclass(frozen=True, slots=True)
+class Taps:
+    """A filter over an image, h along rows and w along columns: pixels of the image, taps, pixels from tap to tap."""
+
+    image_h: Late
+    image_w: Late
+    count_h: Late
+    count_w: Late
+    step_h: Late
+    step_w: Late
+
+
+def missing_taps(b: Builder, taps: Taps, rows: Sequence[ImageRow]) -> list[Value]:
+    """Per row a word whose bit t is set where tap t = y * count_w + x meets no pixel, or where there is no tap t."""
     with Loop(b, [constant(0), constant(0), *(constant(0) for _ in rows)], "taps.x") as loop:
         x, distance, *masks = loop.carried
         masks = [
-            b.or_(mask, b.shl(b.zext(b.icmp("ult", b.add(row.wi, distance), args["p_Wi"]), I32), x))
+            b.or_(mask, b.shl(b.zext(b.icmp("ult", b.add(row.wi, distance), taps.image_w()), I32), x))
             for row, mask in zip(rows, masks, strict=True)
         ]
         following = b.add(x, 1)
-        carried = [following, b.add(distance, args["p_dW"]), *masks]
-        loop.repeat_if(b.icmp("slt", following, args["p_X"]), carried, masks)
+        carried = [following, b.add(distance, taps.step_w()), *masks]
+        loop.repeat_if(b.icmp("slt", following, taps.count_w()), carried, masks)
     columns = loop.results
     with Loop(b, [constant(0), constant(0), constant(0), *(constant(0) for _ in rows)], "taps.y") as loop:
         y, distance, first_tap, *masks = loop.carried
         masks = [
             b.or_(
                 mask,
-                b.select(b.icmp("ult", b.add(row.hi, distance), args["p_Hi"]), b.shl(column, first_tap), constant(0)),
+                b.select(b.icmp("ult", b.add(row.hi, distance), taps.image_h()), b.shl(column, first_tap), constant(0)),
             )
             for row, column, mask in zip(rows, columns, masks, strict=True)
         ]
         following = b.add(y, 1)
-        carried = [following, b.add(distance, args["p_dH"]), b.add(first_tap, args["p_X"]), *masks]
+        carried = [following, b.add(distance, taps.step_h()), b.add(first_tap, taps.count_w()), *masks]
         missing = [b.xor(mask, -1) for mask in masks]
-        loop.repeat_if(b.icmp("slt", following, args["p_Y"]), carried, missing)
+        loop.repeat_if(b.icmp("slt", following, taps.count_h()), carried, missing)
     return loop.results

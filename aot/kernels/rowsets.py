@@ -9,26 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol
 
 from aot.ir.barriers import lds_barrier
 from aot.ir.builder import Builder
 from aot.ir.intrinsics import OUT_OF_BOUNDS
 from aot.ir.values import Value
 from aot.kernels.chunks import ChunkMap
-from aot.kernels.row_table import ENTRY_BYTES, Entry, RowTable
+from aot.kernels.row_table import ENTRY_BYTES, RowTable
 from aot.kernels.rows import image_rows
-from aot.kernels.streams import Stream
+from aot.kernels.streams import B, E, Row, Stream
 
 
-class RowSet(Protocol):
+class RowSet(Protocol[E]):
     """Entries of the rows of a thread's chunks, `batch` at a time, walked by a carried state."""
 
     def start(self) -> list[Value]:
         """State of the first batch."""
         ...
 
-    def entries(self, state: Sequence[Value], count: int) -> list[Entry]:
+    def entries(self, state: Sequence[Value], count: int) -> list[E]:
         """Entries of the batch, and nothing else."""
         ...
 
@@ -38,19 +38,19 @@ class RowSet(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class TabledRows:
+class TabledRows(Generic[Row, B]):
     """Rows of A behind a table. State: place in the table."""
 
     b: Builder
     table: RowTable
     chunks: ChunkMap
-    stream: Stream
+    stream: Stream[Row, B]
     first_row: Value
 
     def start(self) -> list[Value]:
         return [self.b.mul(self.first_row, ENTRY_BYTES)]
 
-    def entries(self, state: Sequence[Value], count: int) -> list[Entry]:
+    def entries(self, state: Sequence[Value], count: int) -> list[Row]:
         step = self.chunks.rows_per_pass
         return [self.stream.localised(self.table.read(self.b, state[0], number * step)) for number in range(count)]
 
@@ -58,7 +58,7 @@ class TabledRows:
         return [self.b.add(state[0], count * self.chunks.rows_per_pass * ENTRY_BYTES)]
 
 
-def read_back(rows: TabledRows, *, in_loop: bool) -> list[Entry] | TabledRows:
+def read_back(rows: TabledRows[Row, B], *, in_loop: bool) -> list[Row] | TabledRows[Row, B]:
     """Rows that the workgroup has just written to a table: for the loop to read, or this thread's, read at once."""
     lds_barrier(rows.b)
     if in_loop:
@@ -70,19 +70,19 @@ def read_back(rows: TabledRows, *, in_loop: bool) -> list[Entry] | TabledRows:
 
 
 @dataclass(frozen=True, slots=True)
-class DecodedRows:
+class DecodedRows(Generic[Row, B]):
     """Rows of A decoded anew for every batch, where LDS has no room for a table. State: output pixel of the batch."""
 
     b: Builder
     args: Mapping[str, Value]
     chunks: ChunkMap
-    stream: Stream
+    stream: Stream[Row, B]
     first_pixel: Value
 
     def start(self) -> list[Value]:
         return [self.first_pixel]
 
-    def entries(self, state: Sequence[Value], count: int) -> list[Entry]:
+    def entries(self, state: Sequence[Value], count: int) -> list[Row]:
         step = self.chunks.rows_per_pass
         rows = image_rows(self.b, self.args, [self.b.add(state[0], number * step) for number in range(count)])
         return [self.stream.localised(entry) for entry in self.stream.entries(rows)]
@@ -109,15 +109,15 @@ class EvenRows:
     def start(self) -> list[Value]:
         return [self.lane_bytes, self.rows_left]
 
-    def entries(self, state: Sequence[Value], count: int) -> list[Entry]:
+    def entries(self, state: Sequence[Value], count: int) -> list[Value]:
         b, (offset, left) = self.b, state
         step = self.chunks.rows_per_pass
         # Negative from the first row behind the group on: its sign puts the offset out of bounds without a comparison.
         behind = b.sub(b.sub(left, 1), self.first_row)
-        entries: list[Entry] = []
+        entries: list[Value] = []
         for number in range(count):
             sign = b.and_(b.sub(behind, number * step), OUT_OF_BOUNDS)
-            entries.append((b.or_(sign, offset),))
+            entries.append(b.or_(sign, offset))
             offset = b.add(offset, b.mul(self.row_bytes, step))
         return entries
 

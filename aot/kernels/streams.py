@@ -13,38 +13,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from aot.ir.builder import Builder
 from aot.ir.flavor import Flavor
 from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_resource
-from aot.ir.values import Value, constant
+from aot.ir.values import Value, constant, late
 from aot.kernels.arguments import K_COUNTER, K_CPG, K_X
 from aot.kernels.counter import NOWHERE, OFFSET
 from aot.kernels.fragments import ELEM_BYTES
-from aot.kernels.row_table import Entry
-from aot.kernels.rows import ImageRow, missing_taps
+from aot.kernels.rows import ImageRow, Taps, missing_taps
 
 Args = Mapping[str, Value]
+#: What a stream knows of a chunk of A, of a chunk of B, and of a chunk of either: one type each per stream.
+A = TypeVar("A")
+B = TypeVar("B")
+E = TypeVar("E")
+#: What it knows of a row of A where that is words that a table can hold.
+Row = TypeVar("Row", bound="tuple[Value, ...]")
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """One operand at one K tile: a row's entry gives the lane offset, to which the scalar offset is added."""
+class View(Generic[E]):
+    """One operand at one K tile, in bytes: the entry of a chunk gives its lane offset; the scalar offset is added."""
 
     resource: Value
     scalar: Value
-    offset: Callable[[Entry], Value]
+    offset: Callable[[E], Value]
 
 
-class TileWalk(Protocol):
+class TileWalk(Protocol[A, B]):
     """A walk over K tiles: all that a K loop has to know."""
 
     def start(self) -> list[Value]:
         """State of the first tile."""
         ...
 
-    def views(self, state: Sequence[Value]) -> tuple[View, View]:
+    def views(self, state: Sequence[Value]) -> tuple[View[A], View[B]]:
         """A and B at the tile of this state."""
         ...
 
@@ -53,18 +58,34 @@ class TileWalk(Protocol):
         ...
 
 
-class Stream(TileWalk, Protocol):
-    """A walk for rows of A known by entries of `words` words; an entry of B is its byte offset."""
+class Stream(TileWalk[Row, B], Protocol[Row, B]):
+    """A walk for rows of A that are known by entries of `words` words each."""
 
     words: int
 
-    def entries(self, rows: Sequence[ImageRow]) -> list[Entry]:
+    def entries(self, rows: Sequence[ImageRow]) -> list[Row]:
         """What the loop has to know about rows of A, the same for every thread."""
         ...
 
-    def localised(self, entry: Entry) -> Entry:
-        """An entry of A with all that this thread can add to it in advance. Views take localised entries."""
+    def localised(self, words: tuple[Value, ...]) -> Row:
+        """The entry of these words, with all that this thread can add to it in advance: what views take."""
         ...
+
+
+class MaskedRow(NamedTuple):
+    """A row of A where taps are scalars: byte offset of tap (0, 0), localised of the thread's own column there; and a
+    word with a bit per tap, set where the tap misses the image."""
+
+    start_bytes: Value
+    missing: Value
+
+
+class PixelRow(NamedTuple):
+    """A row of A where taps differ between lanes: byte offset and image coordinates of tap (0, 0)."""
+
+    start_bytes: Value
+    h: Value
+    w: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +100,23 @@ class Walk:
     b_start_bytes: Value  # of the first weight row of the workgroup
 
 
+def filter_taps(args: Args) -> Taps:
+    """The filter of a forward kernel over its input."""
+    return Taps(
+        image_h=late(args, "p_Hi"),
+        image_w=late(args, "p_Wi"),
+        count_h=late(args, "p_Y"),
+        count_w=late(args, "p_X"),
+        step_h=late(args, "p_dH"),
+        step_w=late(args, "p_dW"),
+    )
+
+
 class UniformStream:
-    """Tap and channel are scalars. State: scalar offsets of A and B, channel, 31 - tap. Entry: start, missing taps."""
+    """Tap and channel are scalars. State: scalar offsets of A and B, channel, 31 - tap.
+
+    Entries of B are byte offsets.
+    """
 
     words = 2
 
@@ -92,26 +128,25 @@ class UniformStream:
         self.a_resource = buffer_resource(b, walk.flavor, base, b.add(args["A_bytes"], origin))
         self.b_resource = buffer_resource(b, walk.flavor, args["B"], args["B_bytes"])
 
-    def entries(self, rows: Sequence[ImageRow]) -> list[Entry]:
-        missing = missing_taps(self.b, self.args, rows)
-        return [(row.start_bytes, taps) for row, taps in zip(rows, missing, strict=True)]
+    def entries(self, rows: Sequence[ImageRow]) -> list[MaskedRow]:
+        missing = missing_taps(self.b, filter_taps(self.args), rows)
+        return [MaskedRow(row.start_bytes, taps) for row, taps in zip(rows, missing, strict=True)]
 
-    def localised(self, entry: Entry) -> Entry:
-        start, missing = entry
-        return self.b.add(start, self.b.mul(self.walk.a_col, ELEM_BYTES)), missing
+    def localised(self, words: tuple[Value, ...]) -> MaskedRow:
+        start, missing = words
+        return MaskedRow(self.b.add(start, self.b.mul(self.walk.a_col, ELEM_BYTES)), missing)
 
     def start(self) -> list[Value]:
         return [self.walk.a_group_bytes, self.walk.b_start_bytes, constant(0), constant(31)]
 
-    def views(self, state: Sequence[Value]) -> tuple[View, View]:
+    def views(self, state: Sequence[Value]) -> tuple[View[MaskedRow], View[Value]]:
         b = self.b
         a_scalar, b_scalar, _, shift = state
 
-        def a_offset(entry: Entry) -> Value:
-            start, missing = entry
-            return b.or_(b.and_(b.shl(missing, shift), OUT_OF_BOUNDS), start)
+        def a_offset(row: MaskedRow) -> Value:
+            return b.or_(b.and_(b.shl(row.missing, shift), OUT_OF_BOUNDS), row.start_bytes)
 
-        return View(self.a_resource, a_scalar, a_offset), View(self.b_resource, b_scalar, lambda entry: entry[0])
+        return View(self.a_resource, a_scalar, a_offset), View(self.b_resource, b_scalar, lambda offset: offset)
 
     def advance(self, state: Sequence[Value]) -> list[Value]:
         b, args, tile_k = self.b, self.args, self.walk.tile_k
@@ -134,7 +169,7 @@ class UniformStream:
 class GeneralStream:
     """Carried counters. State: channel, dilated x and y, byte offset of the tap; scalar offset of B, k left.
 
-    Entry: start, image coordinates.
+    Entries of B are byte offsets.
     """
 
     words = 3
@@ -144,11 +179,11 @@ class GeneralStream:
         self.a_resource = buffer_resource(b, walk.flavor, args["A"], args["A_bytes"])
         self.b_resource = buffer_resource(b, walk.flavor, args["B"], args["B_bytes"])
 
-    def entries(self, rows: Sequence[ImageRow]) -> list[Entry]:
-        return [(row.start_bytes, row.hi, row.wi) for row in rows]
+    def entries(self, rows: Sequence[ImageRow]) -> list[PixelRow]:
+        return [PixelRow(row.start_bytes, row.hi, row.wi) for row in rows]
 
-    def localised(self, entry: Entry) -> Entry:
-        return entry
+    def localised(self, words: tuple[Value, ...]) -> PixelRow:
+        return PixelRow(*words)
 
     def start(self) -> list[Value]:
         b, args = self.b, self.args
@@ -165,7 +200,7 @@ class GeneralStream:
             args["p_K_gemm"],
         ]
 
-    def views(self, state: Sequence[Value]) -> tuple[View, View]:
+    def views(self, state: Sequence[Value]) -> tuple[View[PixelRow], View[Value]]:
         b, args = self.b, self.args
         _, x, y, tap_bytes, b_scalar, left = state
         # Behind the last filter row there is no tap at all.
@@ -173,15 +208,14 @@ class GeneralStream:
         has_k = b.icmp("slt", self.walk.b_col, left)
         last_h, last_w = b.sub(args["p_Hi"], 1), b.sub(args["p_Wi"], 1)
 
-        def a_offset(entry: Entry) -> Value:
+        def a_offset(row: PixelRow) -> Value:
             # Signs instead of comparisons: sixteen rows would need more scalar registers for conditions than there are.
-            start, hi, wi = entry
-            h, w = b.add(hi, y), b.add(wi, x)
+            h, w = b.add(row.h, y), b.add(row.w, x)
             outside = b.or_(b.or_(b.or_(h, b.sub(last_h, h)), w), b.sub(last_w, w))
-            return b.or_(b.and_(outside, OUT_OF_BOUNDS), b.add(start, tap_bytes))
+            return b.or_(b.and_(outside, OUT_OF_BOUNDS), b.add(row.start_bytes, tap_bytes))
 
-        def b_offset(entry: Entry) -> Value:
-            return b.select(has_k, entry[0], OUT_OF_BOUNDS)
+        def b_offset(offset: Value) -> Value:
+            return b.select(has_k, offset, OUT_OF_BOUNDS)
 
         return View(self.a_resource, self.walk.a_group_bytes, a_offset), View(self.b_resource, b_scalar, b_offset)
 

@@ -21,7 +21,7 @@ from aot.ir.atomics import add_f32
 from aot.ir.intrinsics import buffer_resource, buffer_store, workgroup_id
 from aot.ir.lds import LdsPool
 from aot.ir.types import I16, I64
-from aot.ir.values import Value
+from aot.ir.values import Value, late
 from aot.kernels import wgrad_budget
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
 from aot.kernels.fragments import ELEM_BYTES
@@ -36,7 +36,7 @@ from aot.kernels.wgrad_arguments import N_CPG, SLICES, stream_k_arguments, wgrad
 from aot.kernels.wgrad_budget import WgradBudget
 from aot.kernels.wgrad_loaders import PixelLoader, SteppingPixelLoader
 from aot.kernels.wgrad_output import WORD_BYTES, PackedRows, Slab, add_shuffled, add_to_slab, store_diagonal
-from aot.kernels.wgrad_streams import PixelStream, PixelWalk, decoded_column
+from aot.kernels.wgrad_streams import PixelChunk, PixelStream, PixelWalk, decoded_column
 from cache_schema.identity import Identity
 
 
@@ -118,7 +118,7 @@ class WgradKernel(GemmKernel):
             hints=self.budget.hints and self.identity.pipeline in ("compv3", "compv4"),
         )
 
-    def _loads(self, place: Place, first_tile: Value) -> tuple[PixelStream, Loads]:
+    def _loads(self, place: Place, first_tile: Value) -> tuple[PixelStream, Loads[int, PixelChunk]]:
         """The walk over K tiles and the loaders of both operands."""
         b, args, choices = self.b, self.args, self.budget
         a_row, a_col = choices.gradients.position(b, place.thread)
@@ -143,7 +143,7 @@ class WgradKernel(GemmKernel):
         stream = PixelStream(b, args, walk)
         a_staging = KRowStaging.prepare(b, choices.gradients, place.thread, self.layout.a_row_elems)
         b_staging = KRowStaging.prepare(b, choices.pixels, place.thread, self.layout.b_row_elems)
-        pixels: TileLoader
+        pixels: TileLoader[PixelChunk]
         if choices.b_batch:
             channel = N_CPG.of(args).divmod(b, first_col)[1]
             pixels = SteppingPixelLoader(args, b_staging, columns[0], channel, choices.b_batch)
@@ -181,8 +181,14 @@ class WgradKernel(GemmKernel):
             group_bytes = b.mul(b.mul(args["p_kpg"], args["p_wg_N"]), ELEM_BYTES)
             start = b.mul(group_bytes, place.group)
             resource = buffer_resource(b, self.flavor, args["D"], b.add(start, group_bytes))
-            names = {"p_K": args["p_wg_N"], "p_kpg": args["p_wg_N"]}
-            plain = Output(resource, place.first_m, place.first_n, start, names)
+            plain = Output(
+                resource=resource,
+                first_row=place.first_m,
+                first_col=place.first_n,
+                group_bytes=start,
+                row_elems=late(args, "p_wg_N"),
+                group_cols=late(args, "p_wg_N"),
+            )
             if identity.epilogue == "default":
                 store_direct(b, results, plain)
             else:

@@ -7,18 +7,17 @@ the rows as global memory does.
 from __future__ import annotations
 
 from aot.ir.intrinsics import set_priority
-from aot.ir.values import Value, constant
+from aot.ir.values import Value
 from aot.kernels import mainloop
 from aot.kernels.chunks import ChunkMap
 from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.gemm import UnsupportedError
 from aot.kernels.mainloop import Multiply
 from aot.kernels.place import Place
-from aot.kernels.row_table import Entry
 from aot.kernels.source import KernelSource
 from aot.kernels.wgrad import WgradKernel
 from aot.kernels.wgrad_budget import direct_chunks
-from aot.kernels.wgrad_streams import PixelStream, PixelWalk, decoded_column
+from aot.kernels.wgrad_streams import PixelChunk, PixelStream, PixelWalk, decoded_column
 from cache_schema.identity import Identity
 
 
@@ -50,23 +49,25 @@ class _DirectWgrad(WgradKernel):
             first_k=b.mul(first_tile, self.tile.k),
             prefetches_addresses=self.identity.prefetch_addr,
         )
-        a_entries: list[Entry] = [(constant(number),) for number in range(a_chunks.passes)]
-        loaders = self._direct_loader(place, a_chunks, a_entries), self._direct_loader(place, b_chunks, b_entries)
+        a_loader = self._direct_loader(place, a_chunks, list(range(a_chunks.passes)))
+        loaders = a_loader, self._direct_loader(place, b_chunks, b_entries)
         buffers = self._buffers(told_apart=True)
         accumulators = mainloop.direct(b, PixelStream(b, args, walk), tiles, loaders, buffers, phase)
         if self.identity.pipeline == "compv4":
             set_priority(b, 1)
         return accumulators
 
-    def _pixel_places(self, chunks: ChunkMap, place: Place) -> tuple[tuple[Value, ...], tuple[Value, ...], list[Entry]]:
+    def _pixel_places(
+        self, chunks: ChunkMap, place: Place
+    ) -> tuple[tuple[Value, ...], tuple[Value, ...], list[PixelChunk]]:
         """The rows and columns of this thread's chunks of X, and which of them every chunk has."""
         b = self.b
         rows: dict[Value, int] = {}
         columns: dict[Value, int] = {}
-        entries: list[Entry] = []
+        entries: list[PixelChunk] = []
         for number in range(chunks.passes):
             at = chunks.position(b, place.thread, number)
             row = rows.setdefault(b.add(at.row, at.row_step), len(rows))
             column = columns.setdefault(b.add(at.col, at.col_step), len(columns))
-            entries.append((constant(row), constant(column)))
+            entries.append(PixelChunk(row, column))
         return tuple(rows), tuple(columns), entries

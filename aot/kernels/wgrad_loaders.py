@@ -16,7 +16,7 @@ from aot.kernels.k_rows import KRowStaging
 from aot.kernels.loaders import HeldLoader, MovingLoader, chunk_type, load_chunks
 from aot.kernels.streams import View
 from aot.kernels.wgrad_arguments import N_COUNTER
-from aot.kernels.wgrad_streams import Column
+from aot.kernels.wgrad_streams import Column, PixelChunk
 
 #: What stepping from column to column reads of the arguments: fetched in front of the loop.
 _STEP_ARGUMENTS = (
@@ -25,16 +25,16 @@ _STEP_ARGUMENTS = (
 )  # fmt: skip
 
 
-class PixelLoader(HeldLoader):
+class PixelLoader(HeldLoader[PixelChunk]):
     """All chunks of a thread pass through registers; the stream knows their columns."""
 
     def __init__(self, staging: KRowStaging) -> None:
         self.staging = staging
 
-    def load(self, b: Builder, view: View) -> list[Value]:
+    def load(self, b: Builder, view: View[PixelChunk]) -> list[Value]:
         """Issue all loads of the tile, row by row within a pass."""
         chunks = self.staging.chunks
-        entries = ((constant(row), constant(number)) for number in range(chunks.passes) for row in range(chunks.run))
+        entries = (PixelChunk(row, number) for number in range(chunks.passes) for row in range(chunks.run))
         return load_chunks(b, chunk_type(chunks.vec), view, entries)
 
     def store(self, b: Builder, values: Sequence[Value], segment: Segment) -> None:
@@ -42,7 +42,7 @@ class PixelLoader(HeldLoader):
         self.staging.store(b, values, segment, self.staging.lane_bytes)
 
 
-class SteppingPixelLoader(MovingLoader):
+class SteppingPixelLoader(MovingLoader[PixelChunk]):
     """A loop over batches of passes, each loaded and then written.
 
     The column of a pass is carried as a mixed-radix counter (y, x, c) from pass to pass.
@@ -56,7 +56,7 @@ class SteppingPixelLoader(MovingLoader):
         self.args = {name: args[name] for name in _STEP_ARGUMENTS}
         assert staging.chunks.passes % self.batch == 0
 
-    def move(self, b: Builder, view: View, segment: Segment) -> None:
+    def move(self, b: Builder, view: View[PixelChunk], segment: Segment) -> None:
         """Load and write all batches."""
         staging, chunks = self.staging, self.staging.chunks
         rounds = constant(chunks.passes // self.batch)
@@ -65,7 +65,8 @@ class SteppingPixelLoader(MovingLoader):
             left, place, channel, y, x, start_bytes = loop.carried
             at, loaded = {"c": channel, "y": y, "x": x, OFFSET: start_bytes}, []
             for _ in range(self.batch):
-                entries = [(constant(row), at["y"], at["x"], at[OFFSET]) for row in range(chunks.run)]
+                column = Column(at["y"], at["x"], at[OFFSET])
+                entries = [PixelChunk(row, column) for row in range(chunks.run)]
                 loaded += load_chunks(b, chunk_type(chunks.vec), view, entries)
                 at, _ = N_COUNTER.advance(b, self.args, at)
             staging.store(b, loaded, segment, place)

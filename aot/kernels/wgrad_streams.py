@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from aot.ir.builder import Builder
 from aot.ir.flavor import Flavor
@@ -19,7 +20,6 @@ from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_resource
 from aot.ir.values import Value, constant
 from aot.kernels.counter import NOWHERE, OFFSET
 from aot.kernels.fragments import ELEM_BYTES
-from aot.kernels.row_table import Entry
 from aot.kernels.streams import View
 from aot.kernels.wgrad_arguments import K_COUNTER, K_HO, K_WO, N_CPG, N_X
 
@@ -57,6 +57,13 @@ def decoded_column(b: Builder, args: Args, n: Value) -> Column:
     )
 
 
+class PixelChunk(NamedTuple):
+    """A chunk of B: the number of its row among those of the thread, and that of its column or what is known of it."""
+
+    row: int
+    column: int | Column
+
+
 @dataclass(frozen=True, slots=True)
 class PixelWalk:
     """What a stream starts from: this thread's rows and columns, and this workgroup's first elements."""
@@ -74,8 +81,8 @@ class PixelWalk:
 
 class PixelStream:
     """State: k left, offsets of A, (image row, image column, offset) per row of B, offsets per chunk of B if addresses
-    are prefetched. An entry is a row number, for B with the chunk's number or its column. Rows of A behind the last
-    place that is carried follow it one by one."""
+    are prefetched. An entry of A is the number of a place; places behind the last that is carried follow it row by row.
+    """
 
     def __init__(self, b: Builder, args: Args, walk: PixelWalk) -> None:
         self.b, self.walk = b, walk
@@ -105,25 +112,24 @@ class PixelStream:
         """State of the first tile."""
         return [*self._start, *self._prefetched(self._start)]
 
-    def views(self, state: Sequence[Value]) -> tuple[View, View]:
-        """A takes (place,); B takes (row, chunk), or (row, y, x, offset) of a column that is stepped through."""
+    def views(self, state: Sequence[Value]) -> tuple[View[int], View[PixelChunk]]:
+        """A and B at the tile of this state."""
 
         a_offsets, after = state[1 : self._b_start], self._b_start + 3 * len(self.walk.b_rows)
         pixels = [] if self.walk.prefetches_addresses else self._pixels(state)
 
-        def a_offset(entry: Entry) -> Value:
-            number, last = self._number(entry[0]), len(a_offsets) - 1
+        def a_offset(number: int) -> Value:
+            last = len(a_offsets) - 1
             behind = self.b.mul(self.pixel_bytes, max(0, number - last))
             return self.b.add(a_offsets[min(number, last)], behind)
 
-        def offset(entry: Entry) -> Value:
-            row = self._number(entry[0])
-            if len(entry) > 2:
-                return self._offset(pixels[row], Column(*entry[1:]))
-            chunk = self._number(entry[1])
+        def offset(chunk: PixelChunk) -> Value:
+            row, column = chunk
+            if isinstance(column, Column):
+                return self._offset(pixels[row], column)
             if self.walk.prefetches_addresses:
-                return state[after + chunk * len(self.walk.b_rows) + row]
-            return self._offset(pixels[row], self.walk.columns[chunk])
+                return state[after + column * len(self.walk.b_rows) + row]
+            return self._offset(pixels[row], self.walk.columns[column])
 
         return (
             View(self.a_resource, constant(0), a_offset),
@@ -174,8 +180,3 @@ class PixelStream:
             b.icmp("ult", b.add(hi, column.y), args["p_Hi"]), b.icmp("ult", b.add(wi, column.x), args["p_Wi"])
         )
         return b.select(inside, b.add(start, column.start_bytes), OUT_OF_BOUNDS)
-
-    @staticmethod
-    def _number(value: Value) -> int:
-        assert value.const is not None
-        return value.const

@@ -12,7 +12,7 @@ from aot.ir.flavor import flavor
 from aot.ir.types import GLOBAL_PTR
 from aot.ir.values import Value, constant
 from aot.kernels.rows import image_rows, missing_taps
-from aot.kernels.streams import GeneralStream, UniformStream, Walk
+from aot.kernels.streams import GeneralStream, UniformStream, Walk, filter_taps
 from aot.kernels.values import argument_values
 from cache_schema.problem import ConvProblem
 from tests.aot.ir.host import on_host
@@ -86,7 +86,7 @@ def test_the_general_walk(problem: ConvProblem) -> None:
                 offset, expected = lane(a.offset(entry)), pixel_offset(problem, m, k)
                 assert offset >= 2**31 if expected is None else offset == expected, (m, k)
             in_range = k < problem.y * problem.x * problem.cpg
-            assert lane(w.offset((constant(64),))) == (64 if in_range else 2**31)
+            assert lane(w.offset(constant(64))) == (64 if in_range else 2**31)
             assert w.scalar.const == tile * TILE_K * 2
             state = stream.advance(state)
 
@@ -127,7 +127,7 @@ def taps_on_host(problem: ConvProblem, pixels: list[int]) -> list[int]:
 
     def program(b: Builder, inputs: list[Value]) -> list[Value]:
         args = known(problem)
-        return missing_taps(b, args, image_rows(b, args, inputs))
+        return missing_taps(b, filter_taps(args), image_rows(b, args, inputs))
 
     words = on_host(program, pixels)
     for m, word in zip(pixels, words, strict=True):

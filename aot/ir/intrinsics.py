@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from aot.ir.builder import Builder
 from aot.ir.flavor import Flavor
-from aot.ir.types import BUFFER, F32, GLOBAL_PTR, I1, I16, I32, VOID, Type, vector
+from aot.ir.types import BUFFER, F32, GLOBAL_PTR, I1, I16, I32, VOID, Type, integer_of, vector
 from aot.ir.values import Value, constant
 
 #: Word 3 of a raw buffer descriptor on gfx9: 32-bit data format.
@@ -61,7 +61,7 @@ def buffer_resource(b: Builder, flavor: Flavor, base: Value, num_bytes: Value) -
 def _memory_type(type_: Type) -> tuple[Type, str]:
     """The integer type that a buffer instruction moves for this type, and its mangling."""
     if type_.bytes <= 4:
-        return Type(f"i{8 * type_.bytes}", 8 * type_.bytes), f"i{8 * type_.bytes}"
+        return integer_of(type_), f"i{8 * type_.bytes}"
     return vector(type_.bytes // 4, I32), f"v{type_.bytes // 4}i32"
 
 

@@ -42,6 +42,16 @@ def vector(lanes: int, element: Type) -> Type:
     return element if lanes == 1 else Type(f"<{lanes} x {element.text}>", element.bits, lanes)
 
 
+def integer(num_bytes: int) -> Type:
+    """The integer of this size."""
+    return Type(f"i{8 * num_bytes}", 8 * num_bytes)
+
+
+def integer_of(type_: Type) -> Type:
+    """The integer with as many bits, which memory instructions move."""
+    return integer(type_.bytes)
+
+
 def element_of(type_: Type) -> Type:
     """The scalar type that a vector type repeats."""
     return type_ if type_.lanes == 1 else Type(type_.text[1:-1].split(" x ", 1)[1], type_.bits)

@@ -25,12 +25,13 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class ChunkMap:
-    """Vectors of `vec` elements over a tile of rows x cols, `threads` at a time."""
+    """Vectors of `vec` elements over a tile of rows x cols elements, `threads` at a time."""
 
     rows: int
     cols: int
     threads: int
     vec: int
+    elem_bytes: int
 
     def __post_init__(self) -> None:
         assert geometry.loads_evenly(rows=self.rows, cols=self.cols, threads=self.threads, vec=self.vec)
@@ -39,6 +40,11 @@ class ChunkMap:
     def passes(self) -> int:
         """Chunks of one thread."""
         return geometry.loader_chunks(rows=self.rows, cols=self.cols, threads=self.threads, vec=self.vec)
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Size of one chunk."""
+        return self.vec * self.elem_bytes
 
     @property
     def per_row(self) -> int:

@@ -24,7 +24,6 @@ from aot.kernels.dgrad_output import LatticeOutput, row_table_bytes, store_latti
 from aot.kernels.dgrad_record import SubGemmRecord, folded_record, found_record, tile_of_record
 from aot.kernels.dgrad_streams import CountedTaps, GradientWalk, UniformTaps
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
-from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.gemm import GemmKernel, UnsupportedError
 from aot.kernels.k_rows import KRowStaging, k_row_loader
 from aot.kernels.loaders import Staging, staged_loader
@@ -84,8 +83,14 @@ class _Dgrad(GemmKernel):
     def __init__(self, identity: Identity, flavor: str) -> None:
         super().__init__(identity, flavor, dgrad_arguments())
         self.folded, tile = is_folded(identity), self.tile
-        self.a_chunks = ChunkMap(tile.m, tile.k, tile.threads, identity.vector_size_a)
-        b_width = geometry.clamped_width(rows=tile.k, cols=tile.n, threads=tile.threads, request=identity.vector_size_b)
+        self.a_chunks = ChunkMap(tile.m, tile.k, tile.threads, identity.vector_size_a, tile.elem.bytes)
+        b_width = geometry.clamped_width(
+            rows=tile.k,
+            cols=tile.n,
+            threads=tile.threads,
+            request=identity.vector_size_b,
+            elem_bytes=tile.elem.bytes,
+        )
         self.budget = dgrad_budget.plan(tile, self.a_chunks, b_width, transposed=not identity.lds_k_outer)
         self.b_chunks = self.budget.weights
         self.output_table = self._output_table()
@@ -193,11 +198,12 @@ class _Dgrad(GemmKernel):
             flavor=self.flavor,
             record=record,
             tile_k=self.tile.k,
+            elem_bytes=self.tile.elem.bytes,
             a_col=self.a_chunks.position(b, place.thread, 0).col,
-            a_group_bytes=b.mul(filters, ELEM_BYTES),
+            a_group_bytes=b.mul(filters, self.tile.elem.bytes),
             b_rows=tuple(b.add(row, number) for number in range(self.b_chunks.run)),
-            b_col_bytes=b.mul(col, ELEM_BYTES),
-            b_start_bytes=b.add(b.add(first_filter, first_tap), b.mul(place.first_n, ELEM_BYTES)),
+            b_col_bytes=b.mul(col, self.tile.elem.bytes),
+            b_start_bytes=b.add(b.add(first_filter, first_tap), b.mul(place.first_n, self.tile.elem.bytes)),
         )
 
     def _own_rows(self, place: Place, record: SubGemmRecord) -> tuple[list[Value], list[ImageRow]]:
@@ -262,13 +268,14 @@ class _Dgrad(GemmKernel):
         shuffled = self.identity.epilogue == "cshuffle"
         shuffle = self._shuffle(self._store_width)
         resource = buffer_resource(b, self.flavor, args["D"], args["D_bytes"])
-        group_bytes = b.mul(b.mul(place.group, args["p_cpg"]), ELEM_BYTES)
+        group_bytes = b.mul(b.mul(place.group, args["p_cpg"]), self.tile.out.bytes)
         if self.folded:
             output = Output(
                 resource=resource,
                 first_row=place.first_m,
                 first_col=place.first_n,
                 group_bytes=group_bytes,
+                elem_bytes=self.tile.out.bytes,
                 row_elems=at_once(args["p_C"]),
                 group_cols=at_once(args["p_cpg"]),
             )
@@ -277,7 +284,15 @@ class _Dgrad(GemmKernel):
             else:
                 store_direct(b, results, output)
             return
-        lattice = LatticeOutput(resource, record, place.first_m, place.first_n, group_bytes, args)
+        lattice = LatticeOutput(
+            resource=resource,
+            record=record,
+            first_row=place.first_m,
+            first_col=place.first_n,
+            group_bytes=group_bytes,
+            elem_bytes=self.tile.out.bytes,
+            args=args,
+        )
         if shuffled:
             store_lattice_shuffled(b, results, shuffle, self.output_table, lattice)
         else:

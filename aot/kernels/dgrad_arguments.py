@@ -44,7 +44,7 @@ def dgrad_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
 
     Raises `ProblemError` for extents beyond what 32-bit coordinates and the table hold.
     """
-    p, elem = canonical(problem), ELEM_BYTES[identity.dtype_a]
+    p, elem, out = canonical(problem), ELEM_BYTES[identity.dtype_a], ELEM_BYTES[identity.dtype_d]
     check_limits(identity, p)
     found = records_of(identity, p)
     return with_pairs(_DGRAD, {
@@ -54,7 +54,7 @@ def dgrad_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
         "p_pH": p.pad_h, "p_pW": p.pad_w, "p_dH": p.dilation_h, "p_dW": p.dilation_w,
         "a_n_bytes": p.ho * p.wo * p.k * elem, "a_ho_bytes": p.wo * p.k * elem, "a_wo_bytes": p.k * elem,
         "b_k_bytes": p.y * p.x * p.cpg * elem, "b_y_bytes": p.x * p.cpg * elem, "b_x_bytes": p.cpg * elem,
-        "d_n_bytes": p.h * p.w * p.c * elem, "d_hi_bytes": p.w * p.c * elem, "d_wi_bytes": p.c * elem,
+        "d_n_bytes": p.h * p.w * p.c * out, "d_hi_bytes": p.w * p.c * out, "d_wi_bytes": p.c * out,
         "p_num_pid_n": ceil_div(p.cpg, identity.tile_n),
         "num_sub_gemms": len(found), "uniform_taps": int(_has_uniform_taps(identity, p, found)),
     })  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from aot.kernels import budget
 from aot.kernels.chunks import ChunkMap
-from aot.kernels.k_rows import MAX_ROWS, KRowChunks
+from aot.kernels.k_rows import KRowChunks, most_rows
 from aot.kernels.tile import Tile
 
 #: Registers of a row of A, and of the counter of a row of B.
@@ -34,23 +34,23 @@ class GradientBudget:
 
 def plan(tile: Tile, a: ChunkMap, b_vec: int, *, transposed: bool) -> GradientBudget:
     """The first choice that fits: as a forward kernel; fewer rows of B; no prefetch; rows of A in a table."""
-    even = ChunkMap(tile.k, tile.n, tile.threads, b_vec)
+    even = ChunkMap(tile.k, tile.n, tile.threads, b_vec, tile.elem.bytes)
     usual = budget.plan(tile, a, even, staged=True)
     share, accumulators = budget.share_of(tile.threads), budget.accumulator_registers(tile)
     room = min(budget.ORDINARY, share - accumulators)
     hinted_room = room if usual.accumulates_in_agprs else min(budget.ORDINARY, share) - accumulators
     fragments, staging = budget.fragment_registers(tile), budget.staging_registers(a, even)
 
-    def choice(most_rows: int, prefetches: bool, a_batch: int | None) -> tuple[GradientBudget, bool]:
+    def choice(rows: int, prefetches: bool, a_batch: int | None) -> tuple[GradientBudget, bool]:
         """A choice and whether it fits."""
-        weights = KRowChunks(tile.k, tile.n, tile.threads, b_vec, transposed, most_rows)
+        weights = KRowChunks(tile.k, tile.n, tile.threads, b_vec, tile.elem.bytes, transposed, rows)
         needed = ENTRY * (a_batch or a.passes) + COUNTER * weights.run + staging * prefetches
         hints = HINTED_OVERHEAD + fragments * tile.steps + needed <= hinted_room
         made = GradientBudget(usual.accumulates_in_agprs, prefetches, weights, a_batch, usual.b_batch, hints)
         return made, OVERHEAD + fragments + needed <= room
 
     choices = [
-        choice(MAX_ROWS, usual.prefetches, usual.a_batch),
+        choice(most_rows(tile.elem.bytes), usual.prefetches, usual.a_batch),
         choice(1, usual.prefetches, usual.a_batch),
         choice(1, False, usual.a_batch),
     ]

@@ -14,10 +14,10 @@ from aot.ir.barriers import lds_barrier
 from aot.ir.builder import Builder
 from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_store
 from aot.ir.lds import Segment
-from aot.ir.types import I16, I32, vector
+from aot.ir.types import I32, integer_of, vector
 from aot.ir.values import Value
 from aot.kernels.dgrad_record import SubGemmRecord
-from aot.kernels.fragments import ELEM_BYTES, RUN, result_row
+from aot.kernels.fragments import RUN, result_row
 from aot.kernels.results import Results, Shuffle
 from aot.kernels.row_table import repeated_row_numbers
 from aot.kernels.tile import Tile
@@ -54,6 +54,7 @@ class LatticeOutput:
     first_row: Value
     first_col: Value
     group_bytes: Value
+    elem_bytes: int
     args: Mapping[str, Value]
 
     def row_bytes(self, b: Builder, row: Value) -> Value:
@@ -64,7 +65,7 @@ class LatticeOutput:
         """Byte offset of a column of the tile."""
         n = b.add(self.first_col, col)
         # Part of the column: added to the sum of both marks it might wrap it.
-        offset = b.add(b.mul(n, ELEM_BYTES), self.group_bytes)
+        offset = b.add(b.mul(n, self.elem_bytes), self.group_bytes)
         return b.select(b.icmp("slt", n, self.args["p_cpg"]), offset, NO_COLUMN)
 
     def store(self, b: Builder, value: Value, row_bytes: Value, col_bytes: Value) -> None:
@@ -94,7 +95,7 @@ def store_lattice_direct(b: Builder, results: Results, table: Segment, output: L
                 for part in range(0, RUN, 2):
                     pair = results.rounded_pair(b, accumulator, slot + part)
                     for half in (0, 1):
-                        word = b.bitcast(b.extract(pair, half), I16)
+                        word = b.bitcast(b.extract(pair, half), integer_of(tile.out))
                         output.store(b, word, b.extract(rows, part + half), columns[n])
 
 

@@ -21,7 +21,6 @@ from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_resource
 from aot.ir.values import Value, at_once, constant
 from aot.kernels.counter import NOWHERE, OFFSET, Counter, Digit
 from aot.kernels.dgrad_record import SubGemmRecord
-from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.rows import ImageRow, Taps, missing_taps
 from aot.kernels.streams import MaskedRow, PixelRow, View
 
@@ -35,6 +34,7 @@ class GradientWalk:
     flavor: Flavor
     record: SubGemmRecord
     tile_k: int
+    elem_bytes: int
     a_col: Value
     a_group_bytes: Value  # of the first channel of the group in dY
     b_rows: tuple[Value, ...]  # rows of the weight tile that this thread has
@@ -79,7 +79,7 @@ class UniformTaps:
         self.a_resource = buffer_resource(b, walk.flavor, base, b.add(args["A_bytes"], self.origin))
         self.b_resource = buffer_resource(b, walk.flavor, args["B"], args["B_bytes"])
         filters_back = b.sub(args["p_kpg"], walk.tile_k)
-        a_back, b_back = b.mul(filters_back, ELEM_BYTES), b.mul(filters_back, args["b_k_bytes"])
+        a_back, b_back = b.mul(filters_back, walk.elem_bytes), b.mul(filters_back, args["b_k_bytes"])
         self.b_tile = b.mul(args["b_k_bytes"], walk.tile_k)
         self.a_tap_step, self.b_tap_step = b.sub(a_tap, a_back), b.sub(b_tap, b_back)
         self.a_row_step = b.sub(b.sub(a_row, b.mul(a_tap, last_tap_w)), a_back)
@@ -102,7 +102,7 @@ class UniformTaps:
 
     def localised(self, words: tuple[Value, ...]) -> MaskedRow:
         start, missing = words
-        return MaskedRow(self.b.add(start, self.b.mul(self.walk.a_col, ELEM_BYTES)), missing)
+        return MaskedRow(self.b.add(start, self.b.mul(self.walk.a_col, self.walk.elem_bytes)), missing)
 
     def start(self) -> list[Value]:
         a_scalar = self.b.add(self.walk.a_group_bytes, self.origin)
@@ -129,7 +129,7 @@ class UniformTaps:
         next_row = b.icmp("eq", next_x, self.taps_w)
         a_step = b.select(next_row, self.a_row_step, self.a_tap_step)
         b_step = b.select(next_row, self.b_row_step, self.b_tap_step)
-        a_scalar = b.add(a_scalar, b.select(next_tap, a_step, constant(walk.tile_k * ELEM_BYTES)))
+        a_scalar = b.add(a_scalar, b.select(next_tap, a_step, constant(walk.tile_k * walk.elem_bytes)))
         b_scalar = b.add(b_scalar, b.select(next_tap, b_step, self.b_tile))
         # A select stays scalar; a condition as a number may become a lane value, and the scalar offset of A with it.
         shift = b.select(next_tap, b.sub(shift, 1), shift)
@@ -189,7 +189,7 @@ class CountedTaps:
         self.taps_w = record["x_dot_slice"]
         self.a_resource = buffer_resource(b, walk.flavor, args["A"], args["A_bytes"])
         self.b_resource = buffer_resource(b, walk.flavor, args["B"], args["B_bytes"])
-        self.a_units = (*walk.a_step_bytes(b, args), constant(ELEM_BYTES))
+        self.a_units = (*walk.a_step_bytes(b, args), constant(walk.elem_bytes))
         self.b_units = (*walk.b_step_bytes(b, args), args["b_k_bytes"])
         taps, k_step = record.by_kpg.divmod(b, constant(walk.tile_k))
         self.y_step, x_step = record.by_x_dot.divmod(b, taps)

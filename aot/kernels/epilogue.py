@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from aot.ir.barriers import lds_barrier
 from aot.ir.builder import Builder
 from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_store
-from aot.ir.types import I16
+from aot.ir.types import integer_of
 from aot.ir.values import Late, Value, constant
-from aot.kernels.fragments import ELEM_BYTES, RUN, result_row
+from aot.kernels.fragments import RUN, result_row
 from aot.kernels.results import Results, Shuffle
 
 
@@ -30,6 +30,7 @@ class Output:
     first_row: Value
     first_col: Value
     group_bytes: Value
+    elem_bytes: int
     row_elems: Late
     group_cols: Late
 
@@ -41,15 +42,15 @@ class Output:
         """
         n = b.add(self.first_col, col)
         inside = b.icmp("slt", n, self.group_cols())
-        row_size = b.mul(self.row_elems(), ELEM_BYTES)
+        row_size = b.mul(self.row_elems(), self.elem_bytes)
         # Scalars first: what is equal in all lanes is one addition to a lane.
         start = b.add(b.mul(b.add(self.first_row, wave_row), row_size), self.group_bytes)
-        offset = b.mul(b.add(b.mul(row, self.row_elems()), n), ELEM_BYTES)
+        offset = b.mul(b.add(b.mul(row, self.row_elems()), n), self.elem_bytes)
         return b.select(inside, b.add(offset, start), OUT_OF_BOUNDS)
 
     def row_bytes(self, b: Builder, fixed: int) -> Value:
         """Distance of a row from the first one of a lane."""
-        return b.mul(b.mul(self.row_elems(), ELEM_BYTES), fixed)
+        return b.mul(b.mul(self.row_elems(), self.elem_bytes), fixed)
 
     def store(self, b: Builder, value: Value, column_bytes: Value, fixed: int) -> None:
         """Store at a column, `fixed` rows behind the first one of the lane."""
@@ -57,7 +58,7 @@ class Output:
 
 
 def store_direct(b: Builder, results: Results, output: Output) -> None:
-    """One 16-bit store per accumulator; neighbouring lanes write neighbouring columns."""
+    """One store per accumulator; neighbouring lanes write neighbouring columns."""
     place = results.place
     lane_row = b.mul(place.lane.inner, RUN)
     columns = [output.column_bytes(b, lane_row, place.wave_m, col) for col in results.columns(b)]
@@ -66,7 +67,7 @@ def store_direct(b: Builder, results: Results, output: Output) -> None:
         for slot in range(0, accumulator.type.lanes, 2):
             pair = results.rounded_pair(b, accumulator, slot)
             for part in (0, 1):
-                word = b.bitcast(b.extract(pair, part), I16)
+                word = b.bitcast(b.extract(pair, part), integer_of(results.tile.out))
                 output.store(b, word, column, fragment_row + result_row(slot + part))
 
 

@@ -19,7 +19,6 @@ from aot.kernels.arguments import forward_arguments
 from aot.kernels.budget import Budget
 from aot.kernels.chunks import ChunkMap
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
-from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.gemm import GemmKernel
 from aot.kernels.loaders import Staging, staged_loader
 from aot.kernels.mainloop import Buffers, Loads, Multiply
@@ -93,8 +92,8 @@ class _Forward(GemmKernel):
         if identity.async_dma:
             widths = identity.async_chunk_a, identity.async_chunk_b
         return (
-            ChunkMap(tile.m, tile.k, tile.threads, widths[0]),
-            ChunkMap(tile.n, tile.k, tile.threads, widths[1]),
+            ChunkMap(tile.m, tile.k, tile.threads, widths[0], tile.elem.bytes),
+            ChunkMap(tile.n, tile.k, tile.threads, widths[1], tile.elem.bytes),
         )
 
     def _swizzle(self) -> Swizzle | None:
@@ -102,7 +101,12 @@ class _Forward(GemmKernel):
         if not self.identity.async_dma:
             return None
         period = min(self.a_chunks.rows_per_pass, self.b_chunks.rows_per_pass, self.tile.atom.edge)
-        return swizzle(cols=self.tile.k, granule=self.tile.atom.operand.lanes, row_period=period)
+        return swizzle(
+            cols=self.tile.k,
+            granule=self.tile.atom.operand.lanes,
+            row_period=period,
+            elem_bytes=self.tile.elem.bytes,
+        )
 
     @property
     def _table_bytes(self) -> int:
@@ -138,10 +142,11 @@ class _Forward(GemmKernel):
         return Walk(
             flavor=self.flavor,
             tile_k=self.tile.k,
+            elem_bytes=self.tile.elem.bytes,
             a_col=columns[0],
             b_col=columns[1],
-            a_group_bytes=b.mul(b.mul(place.group, args["p_cpg"]), ELEM_BYTES),
-            b_start_bytes=b.mul(first_row, b.mul(args["p_K_gemm"], ELEM_BYTES)),
+            a_group_bytes=b.mul(b.mul(place.group, args["p_cpg"]), self.tile.elem.bytes),
+            b_start_bytes=b.mul(first_row, b.mul(args["p_K_gemm"], self.tile.elem.bytes)),
         )
 
     def _own_rows(self, place: Place) -> tuple[list[Value], list[ImageRow]]:
@@ -166,12 +171,12 @@ class _Forward(GemmKernel):
         """The rows of B that this thread loads."""
         b, args = self.b, self.args
         row = self.b_chunks.position(b, place.thread, 0).row
-        row_bytes = b.mul(args["p_K_gemm"], ELEM_BYTES)
+        row_bytes = b.mul(args["p_K_gemm"], self.tile.elem.bytes)
         return EvenRows(
             b=b,
             chunks=self.b_chunks,
             first_row=row,
-            lane_bytes=b.add(b.mul(row, row_bytes), b.mul(walk.b_col, ELEM_BYTES)),
+            lane_bytes=b.add(b.mul(row, row_bytes), b.mul(walk.b_col, self.tile.elem.bytes)),
             row_bytes=row_bytes,
             rows_left=b.sub(args["p_kpg"], place.first_n),
         )
@@ -229,7 +234,8 @@ class _Forward(GemmKernel):
             resource=buffer_resource(b, self.flavor, args["D"], args["D_bytes"]),
             first_row=place.first_m,
             first_col=place.first_n,
-            group_bytes=b.mul(b.mul(place.group, args["p_kpg"]), ELEM_BYTES),
+            group_bytes=b.mul(b.mul(place.group, args["p_kpg"]), self.tile.out.bytes),
+            elem_bytes=self.tile.out.bytes,
             row_elems=late(args, "p_K"),
             group_cols=late(args, "p_kpg"),
         )

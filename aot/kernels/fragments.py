@@ -13,10 +13,10 @@ from typing import Protocol
 from aot.ir.builder import Builder
 from aot.ir.intrinsics import Atom
 from aot.ir.lds import Segment
+from aot.ir.types import element_of
 from aot.ir.values import Value
 from aot.kernels.swizzle import Swizzle
 
-ELEM_BYTES = 2
 #: Results of a lane that stand in consecutive rows of a matrix instruction.
 RUN = 4
 
@@ -74,19 +74,19 @@ class FragmentReader:
         swizzle: Swizzle | None,
     ) -> FragmentReader:
         """Addresses of fragments 0 .. count - 1, which start at rows first_row + fragment * edge."""
+        elem_bytes, width = element_of(atom.operand).bytes, atom.operand.lanes
         row = b.add(first_row, lane.outer, "nuw nsw")
-        row_start = b.mul(row, row_elems * ELEM_BYTES, "nuw nsw")
-        width = atom.operand.lanes
+        row_start = b.mul(row, row_elems * elem_bytes, "nuw nsw")
         if swizzle is None:
-            start = b.add(row_start, b.mul(lane.inner, width * ELEM_BYTES), "nuw nsw")
-            return cls(atom, count, row_elems * ELEM_BYTES, (start,), atom.k * ELEM_BYTES)
+            start = b.add(row_start, b.mul(lane.inner, width * elem_bytes), "nuw nsw")
+            return cls(atom, count, row_elems * elem_bytes, (start,), atom.k * elem_bytes)
         assert atom.edge % swizzle.period == 0
         row_bits = swizzle.bits_of_row(b, lane.outer)
         starts = []
         for step in range(tile_k // atom.k):
             col = b.add(b.mul(lane.inner, width), step * atom.k, "nuw nsw")
-            starts.append(b.add(row_start, b.mul(swizzle.column(b, col, row_bits), ELEM_BYTES), "nuw nsw"))
-        return cls(atom, count, row_elems * ELEM_BYTES, tuple(starts), 0)
+            starts.append(b.add(row_start, b.mul(swizzle.column(b, col, row_bits), elem_bytes), "nuw nsw"))
+        return cls(atom, count, row_elems * elem_bytes, tuple(starts), 0)
 
     def read(self, b: Builder, segment: Segment, fragment: int, step: int) -> Value:
         """Fragment number `fragment` at k step `step` of the tile in this segment."""

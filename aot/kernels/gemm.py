@@ -14,7 +14,7 @@ from aot.ir.lds import LdsPool, Segment
 from aot.ir.values import Value
 from aot.kernels import mainloop
 from aot.kernels.chunks import ChunkMap
-from aot.kernels.fragments import ELEM_BYTES, FragmentReader, Fragments
+from aot.kernels.fragments import FragmentReader, Fragments
 from aot.kernels.k_outer_fragments import KOuterFragments
 from aot.kernels.loaders import DirectLoader
 from aot.kernels.mainloop import Buffers, Loads, Multiply
@@ -124,7 +124,7 @@ class GemmKernel:
         self, place: Place, chunks: ChunkMap, rows: list[E] | RowSet[E], batch: int | None = None
     ) -> DirectLoader[E]:
         """Loads of one operand that go straight to LDS; the chunks of a wave stand next to each other."""
-        wave_bytes = self.b.mul(place.wave, self.identity.wave_size * chunks.vec * ELEM_BYTES)
+        wave_bytes = self.b.mul(place.wave, self.identity.wave_size * chunks.chunk_bytes)
         return DirectLoader(chunks, wave_bytes, rows, batch)
 
     @contextmanager
@@ -158,7 +158,11 @@ class GemmKernel:
         """Columns that a thread of a shuffled epilogue writes at once: as the identity says and the tile allows."""
         tile = self.tile
         return geometry.store_vector(
-            tile_m=tile.m, tile_n=tile.n, threads=tile.threads, request=self.identity.vector_size_c
+            tile_m=tile.m,
+            tile_n=tile.n,
+            threads=tile.threads,
+            request=self.identity.vector_size_c,
+            elem_bytes=tile.out.bytes,
         )
 
     def _shuffle(self, vec: int) -> Shuffle:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from aot.ir.builder import Builder
 from aot.ir.intrinsics import Atom
 from aot.ir.lds import Segment
-from aot.ir.types import I16, LDS_PTR, vector
+from aot.ir.types import I16, LDS_PTR, element_of, vector
 from aot.ir.values import Value
-from aot.kernels.fragments import ELEM_BYTES, Lane
+from aot.kernels.fragments import Lane
 
-#: Lanes that exchange elements, and the elements of one read.
-GROUP, READ = 16, 4
+#: Lanes that exchange elements, the elements of one read, and what the read takes one for.
+GROUP, READ, ELEMENT = 16, 4, I16
 _INTRINSIC = "llvm.amdgcn.ds.read.tr16.b64.v4i16"
 
 
@@ -34,21 +34,22 @@ class KOuterFragments:
         cls, b: Builder, atom: Atom, lane: Lane, *, first_col: Value, count: int, row_elems: int
     ) -> KOuterFragments:
         """Fragments 0 .. count - 1 start at columns first_col + fragment * edge."""
-        assert atom.operand.lanes % READ == 0
+        elem_bytes = element_of(atom.operand).bytes
+        assert (elem_bytes, atom.operand.lanes % READ) == (ELEMENT.bytes, 0)
         member = b.urem_pow2(lane.outer, GROUP)
         row = b.add(b.mul(lane.inner, atom.operand.lanes), b.udiv_pow2(member, READ))
         col = b.add(first_col, b.mul(b.udiv_pow2(lane.outer, GROUP), GROUP))
         col = b.add(col, b.mul(b.urem_pow2(member, READ), READ))
-        start = b.add(b.mul(row, row_elems * ELEM_BYTES, "nuw nsw"), b.mul(col, ELEM_BYTES, "nuw nsw"), "nuw nsw")
-        return cls(atom, count, row_elems * ELEM_BYTES, start)
+        start = b.add(b.mul(row, row_elems * elem_bytes, "nuw nsw"), b.mul(col, elem_bytes, "nuw nsw"), "nuw nsw")
+        return cls(atom, count, row_elems * elem_bytes, start)
 
     def read(self, b: Builder, segment: Segment, fragment: int, step: int) -> Value:
         """Fragment number `fragment` at k step `step` of the tile in this segment."""
-        kind = vector(READ, I16)
+        kind = vector(READ, ELEMENT)
         b.declare(_INTRINSIC, kind, f"{LDS_PTR}")
         parts = []
         for number in range(self.atom.operand.lanes // READ):
-            fixed = (step * self.atom.k + number * READ) * self.row_bytes + fragment * self.atom.edge * ELEM_BYTES
+            fixed = (step * self.atom.k + number * READ) * self.row_bytes + fragment * self.atom.edge * ELEMENT.bytes
             pointer = b.offset_pointer(segment.pointer(b, self.lane_bytes), fixed)
             tags = f", {segment.tags}" if segment.tags else ""
             parts.append(b.effect(kind, f"call {kind} @{_INTRINSIC}({pointer}){tags}"))
@@ -56,5 +57,5 @@ class KOuterFragments:
             return b.bitcast(parts[0], self.atom.operand)
         assert len(parts) == 2
         lanes = ", ".join(f"i32 {lane}" for lane in range(2 * READ))
-        joined = b.pure(vector(2 * READ, I16), f"shufflevector {parts[0]}, {parts[1]}, <8 x i32> <{lanes}>")
+        joined = b.pure(vector(2 * READ, ELEMENT), f"shufflevector {parts[0]}, {parts[1]}, <8 x i32> <{lanes}>")
         return b.bitcast(joined, self.atom.operand)

@@ -15,17 +15,21 @@ from aot.ir.builder import Builder
 from aot.ir.control import Loop
 from aot.ir.intrinsics import buffer_load
 from aot.ir.lds import Segment
-from aot.ir.types import I16, vector
+from aot.ir.types import integer, vector
 from aot.ir.values import Value, constant
-from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.loaders import HeldLoader, MovingLoader, TileLoader, chunk_type
 from aot.kernels.streams import View
 from grids import geometry
 
-#: Rows of one thread: four 16-bit elements make one 8-byte LDS write.
-MAX_ROWS = 4
+#: The widest LDS write of the elements that a thread has of one column.
+WRITE_BYTES = 8
 #: Bytes of one row that neighbouring lanes load together: a cache line, or half of one where lanes also run along k.
 LINE_BYTES = 128
+
+
+def most_rows(elem_bytes: int) -> int:
+    """Rows of one thread where the shape allows it: one LDS write takes as many elements of a column."""
+    return WRITE_BYTES // elem_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +45,9 @@ class KRowChunks:
     cols: int
     threads: int
     vec: int
+    elem_bytes: int
     transposed: bool
-    most_rows: int = MAX_ROWS
+    most_rows: int
 
     def __post_init__(self) -> None:
         assert geometry.loads_evenly(rows=self.rows, cols=self.cols, threads=self.threads, vec=self.vec)
@@ -50,11 +55,16 @@ class KRowChunks:
         assert self.run * self.row_groups == self.rows
 
     @property
+    def chunk_bytes(self) -> int:
+        """Size of one chunk."""
+        return self.vec * self.elem_bytes
+
+    @property
     def col_lanes(self) -> int:
         """Threads along one row."""
         least = max(1, self.threads // self.rows)
         most = max(least, min(self.cols // self.vec, self.most_rows * self.threads // self.rows, self.threads))
-        wanted = most if self.transposed else LINE_BYTES // (self.vec * ELEM_BYTES)
+        wanted = most if self.transposed else LINE_BYTES // self.chunk_bytes
         return min(max(wanted, least), most)
 
     @property
@@ -79,7 +89,7 @@ class KRowChunks:
 
     def position(self, b: Builder, thread: Value) -> tuple[Value, Value]:
         """First row and column of a thread."""
-        near = min(self.col_lanes, LINE_BYTES // 2 // (self.vec * ELEM_BYTES)) if self.transposed else self.col_lanes
+        near = min(self.col_lanes, LINE_BYTES // 2 // self.chunk_bytes) if self.transposed else self.col_lanes
         lane, rest = b.urem_pow2(thread, near), b.udiv_pow2(thread, near)
         group, far = b.urem_pow2(rest, self.row_groups), b.udiv_pow2(rest, self.row_groups)
         col = lane if near == self.col_lanes else b.add(lane, b.mul(far, near))
@@ -99,8 +109,8 @@ class KRowStaging:
         """For LDS rows of `row_elems` elements: rows of k when K-outer, else of n."""
         row, col = chunks.position(b, thread)
         outer, inner = (col, row) if chunks.transposed else (row, col)
-        row_bytes = row_elems * ELEM_BYTES
-        return cls(chunks, row_bytes, b.add(b.mul(outer, row_bytes, "nuw nsw"), b.mul(inner, ELEM_BYTES, "nuw nsw")))
+        row_bytes, elem_bytes = row_elems * chunks.elem_bytes, chunks.elem_bytes
+        return cls(chunks, row_bytes, b.add(b.mul(outer, row_bytes, "nuw nsw"), b.mul(inner, elem_bytes, "nuw nsw")))
 
     def load(self, b: Builder, view: View[int], first_bytes: Value, passes: int) -> list[Value]:
         """Issue the loads of this many passes, row by row within a pass, from `first_bytes` along the rows on.
@@ -112,9 +122,9 @@ class KRowStaging:
         return [
             buffer_load(
                 b,
-                chunk_type(chunks.vec),
+                chunk_type(chunks.chunk_bytes),
                 view.resource,
-                b.add(b.add(view.offset(row), first_bytes), number * chunks.pass_cols * ELEM_BYTES),
+                b.add(b.add(view.offset(row), first_bytes), number * chunks.pass_cols * chunks.elem_bytes),
                 view.scalar,
             )
             for number in range(passes)
@@ -124,7 +134,7 @@ class KRowStaging:
     @property
     def pass_bytes(self) -> int:
         """Distance in LDS of two passes."""
-        return self.chunks.pass_cols * (self.row_bytes if self.chunks.transposed else ELEM_BYTES)
+        return self.chunks.pass_cols * (self.row_bytes if self.chunks.transposed else self.chunks.elem_bytes)
 
     def store(self, b: Builder, values: Sequence[Value], segment: Segment, lane_bytes: Value) -> None:
         """Write loaded passes, the first one to lane_bytes."""
@@ -140,10 +150,10 @@ class KRowStaging:
 
     def _store_columns(self, b: Builder, rows: Sequence[Value], pointer: Value) -> None:
         """Every column of a chunk is a piece of an LDS row, as long as the thread has rows."""
-        vec = self.chunks.vec
-        halves = [b.bitcast(row, vector(vec, I16)) for row in rows]
+        vec, element = self.chunks.vec, integer(self.chunks.elem_bytes)
+        elements = [b.bitcast(row, vector(vec, element)) for row in rows]
         for number in range(vec):
-            column = b.gather(b.extract(row, number) for row in halves)
+            column = b.gather(b.extract(row, number) for row in elements)
             b.store(column, b.offset_pointer(pointer, number * self.row_bytes), column.type.bytes)
 
 
@@ -177,7 +187,7 @@ class BatchedKRowLoader(MovingLoader[int]):
             left, first_bytes, place = loop.carried
             staging.store(b, staging.load(b, view, first_bytes, batch), segment, place)
             left = b.sub(left, 1)
-            first_bytes = b.add(first_bytes, batch * staging.chunks.pass_cols * ELEM_BYTES)
+            first_bytes = b.add(first_bytes, batch * staging.chunks.pass_cols * staging.chunks.elem_bytes)
             place = b.add(place, batch * staging.pass_bytes)
             loop.repeat_if(b.icmp("ne", left, 0), [left, first_bytes, place], [])
 

@@ -10,17 +10,17 @@ from aot.ir.builder import Builder
 from aot.ir.control import Loop
 from aot.ir.intrinsics import buffer_load, buffer_load_to_lds, not_invariant
 from aot.ir.lds import Segment
-from aot.ir.types import I16, I32, Type, vector
+from aot.ir.types import I32, Type, integer, vector
 from aot.ir.values import Value, constant
 from aot.kernels.chunks import ChunkMap
-from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.rowsets import RowSet
 from aot.kernels.streams import E, View
 
 
-def chunk_type(elems: int) -> Type:
-    """Register type of a chunk of 16-bit elements."""
-    return I16 if elems == 1 else vector(elems // 2, I32)
+def chunk_type(num_bytes: int) -> Type:
+    """Register type of a chunk: whole registers, or what a single narrow element takes of one."""
+    whole = vector(max(1, num_bytes // I32.bytes), I32)
+    return whole if whole.bytes == num_bytes else integer(num_bytes)
 
 
 def load_chunks(b: Builder, kind: Type, view: View[E], entries: Iterable[E]) -> list[Value]:
@@ -39,8 +39,8 @@ class Staging:
     @classmethod
     def prepare(cls, b: Builder, chunks: ChunkMap, thread: Value, row_elems: int) -> Staging:
         """For a tile with rows of `row_elems` elements."""
-        at, row_bytes = chunks.position(b, thread, 0), row_elems * ELEM_BYTES
-        lane_bytes = b.add(b.mul(at.row, row_bytes, "nuw nsw"), b.mul(at.col, ELEM_BYTES, "nuw nsw"), "nuw nsw")
+        at, row_bytes = chunks.position(b, thread, 0), row_elems * chunks.elem_bytes
+        lane_bytes = b.add(b.mul(at.row, row_bytes, "nuw nsw"), b.mul(at.col, chunks.elem_bytes, "nuw nsw"), "nuw nsw")
         return cls(chunks, row_bytes, lane_bytes)
 
     @property
@@ -105,7 +105,7 @@ class RegisterLoader(HeldLoader[E]):
 
     def load(self, b: Builder, view: View[E]) -> list[Value]:
         """Issue all loads of the tile."""
-        return load_chunks(b, chunk_type(self.staging.chunks.vec), view, self.entries)
+        return load_chunks(b, chunk_type(self.staging.chunks.chunk_bytes), view, self.entries)
 
     def store(self, b: Builder, values: Sequence[Value], segment: Segment) -> None:
         """Write the loaded tile to LDS."""
@@ -120,7 +120,7 @@ class BatchedLoader(MovingLoader[E]):
 
     def move(self, b: Builder, view: View[E], segment: Segment) -> None:
         """Load and write all batches."""
-        staging, kind = self.staging, chunk_type(self.staging.chunks.vec)
+        staging, kind = self.staging, chunk_type(self.staging.chunks.chunk_bytes)
 
         def one(place: Value, state: Sequence[Value]) -> Value:
             loaded = load_chunks(b, kind, view, self.rows.entries(state, self.batch))
@@ -165,12 +165,12 @@ class DirectLoader(Generic[E]):
 
     @property
     def _pass_bytes(self) -> int:
-        return self.chunks.threads * self.chunks.vec * ELEM_BYTES
+        return self.chunks.threads * self.chunks.chunk_bytes
 
     def _issue(self, b: Builder, view: View[E], entries: Sequence[E], segment: Segment, place: Value) -> None:
         for number, entry in enumerate(entries):
             pointer = b.offset_pointer(segment.pointer(b, place), number * self._pass_bytes)
-            size = self.chunks.vec * ELEM_BYTES
+            size = self.chunks.chunk_bytes
             buffer_load_to_lds(b, view.resource, pointer, size, view.offset(entry), view.scalar, segment.tags)
 
 

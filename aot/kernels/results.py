@@ -13,18 +13,18 @@ from aot.ir.barriers import lds_barrier
 from aot.ir.builder import Builder
 from aot.ir.intrinsics import keep_in_agprs
 from aot.ir.lds import Segment
-from aot.ir.types import I32, vector
+from aot.ir.types import integer_of, vector
 from aot.ir.values import Value
 from aot.kernels.budget import ORDINARY, accumulator_registers
 from aot.kernels.chunks import ChunkMap
-from aot.kernels.fragments import ELEM_BYTES, RUN, result_row
+from aot.kernels.fragments import RUN, result_row
 from aot.kernels.loaders import chunk_type
 from aot.kernels.place import Place
 from aot.kernels.swizzle import Swizzle, swizzle
 from aot.kernels.tile import Tile
 
 #: The staged tile is read in vectors of at most one granule.
-GRANULE = 8
+GRANULE_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Results:
         return b.add(b.add(self.place.wave_n, fragment_col + result_row(slot)), b.mul(self.place.lane.inner, RUN))
 
     def rounded_pair(self, b: Builder, accumulator: Value, slot: int) -> Value:
-        """Results slot and slot + 1 as 16-bit numbers: pairs convert in one instruction where the target has one."""
+        """Results slot and slot + 1 in the type of D: pairs convert in one instruction where the target has one."""
         return b.fptrunc(b.slice(accumulator, slot, 2), vector(2, self.tile.out))
 
 
@@ -83,39 +83,38 @@ class Shuffle:
 
     def write(self, b: Builder, results: Results) -> None:
         """Write transposed results, four columns of a row at once; a barrier must follow."""
-        place, row_bytes, turn = results.place, _row_bytes(results.tile), _swizzle(results.tile)
+        tile, place = results.tile, results.place
+        row_bytes, turn = tile.n * tile.out.bytes, _swizzle(tile)
         if self.overlays:
             lds_barrier(b)
         row_bits = turn.bits_of_row(b, place.lane.outer)
         row_start = b.mul(b.add(place.wave_m, place.lane.outer), row_bytes)
-        crowded = accumulator_registers(results.tile) > ORDINARY // 2
+        crowded = accumulator_registers(tile) > ORDINARY // 2
         for fragment_row, fragment_col, result in results.fragments():
             # Else all are copied to ordinary registers up front, and as many of those are not to be had.
             accumulator = keep_in_agprs(b, result) if crowded else result
             for slot in range(0, accumulator.type.lanes, RUN):
                 col = results.run_column(b, fragment_col, slot)
-                start = b.add(row_start, b.mul(turn.column(b, col, row_bits), ELEM_BYTES))
-                pairs = [b.bitcast(results.rounded_pair(b, accumulator, slot + part), I32) for part in range(0, RUN, 2)]
+                start = b.add(row_start, b.mul(turn.column(b, col, row_bits), tile.out.bytes))
+                pairs = (results.rounded_pair(b, accumulator, slot + part) for part in range(0, RUN, 2))
+                words = [b.bitcast(pair, integer_of(pair.type)) for pair in pairs]
                 pointer = b.offset_pointer(self.staging.pointer(b, start), fragment_row * row_bytes)
-                b.store(b.gather(pairs), pointer, RUN * ELEM_BYTES)
+                b.store(b.gather(words), pointer, RUN * tile.out.bytes)
 
     def chunks(self, b: Builder, results: Results) -> Iterator[StagedChunk]:
         """This thread's share of the tile, each chunk fetched when it is asked for."""
-        tile, row_bytes, turn = results.tile, _row_bytes(results.tile), _swizzle(results.tile)
-        share = ChunkMap(tile.m, tile.n, tile.threads, self.vec)
+        tile = results.tile
+        row_bytes, turn = tile.n * tile.out.bytes, _swizzle(tile)
+        share = ChunkMap(tile.m, tile.n, tile.threads, self.vec, tile.out.bytes)
         for number in range(share.passes):
             at = share.position(b, results.place.thread, number)
             col, row = b.add(at.col, at.col_step), b.add(at.row, at.row_step)
             start = b.mul(at.row, row_bytes)
-            start = b.add(start, b.mul(turn.column(b, col, turn.bits_of_row(b, row)), ELEM_BYTES))
+            start = b.add(start, b.mul(turn.column(b, col, turn.bits_of_row(b, row)), tile.out.bytes))
             pointer = b.offset_pointer(self.staging.pointer(b, start), at.row_step * row_bytes)
-            words = b.load(chunk_type(self.vec), pointer, self.vec * ELEM_BYTES)
+            words = b.load(chunk_type(share.chunk_bytes), pointer, share.chunk_bytes)
             yield StagedChunk(row, at.row, at.row_step, col, words)
 
 
-def _row_bytes(tile: Tile) -> int:
-    return tile.n * ELEM_BYTES
-
-
 def _swizzle(tile: Tile) -> Swizzle:
-    return swizzle(cols=tile.n, granule=GRANULE, row_period=16)
+    return swizzle(cols=tile.n, granule=GRANULE_BYTES // tile.out.bytes, row_period=16, elem_bytes=tile.out.bytes)

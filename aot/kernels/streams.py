@@ -21,7 +21,6 @@ from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_resource
 from aot.ir.values import Value, constant, late
 from aot.kernels.arguments import K_COUNTER, K_CPG, K_X
 from aot.kernels.counter import NOWHERE, OFFSET
-from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.rows import ImageRow, Taps, missing_taps
 
 Args = Mapping[str, Value]
@@ -94,6 +93,7 @@ class Walk:
 
     flavor: Flavor
     tile_k: int
+    elem_bytes: int
     a_col: Value
     b_col: Value
     a_group_bytes: Value  # of the first channel of the group
@@ -134,7 +134,7 @@ class UniformStream:
 
     def localised(self, words: tuple[Value, ...]) -> MaskedRow:
         start, missing = words
-        return MaskedRow(self.b.add(start, self.b.mul(self.walk.a_col, ELEM_BYTES)), missing)
+        return MaskedRow(self.b.add(start, self.b.mul(self.walk.a_col, self.walk.elem_bytes)), missing)
 
     def start(self) -> list[Value]:
         return [self.walk.a_group_bytes, self.walk.b_start_bytes, constant(0), constant(31)]
@@ -151,9 +151,10 @@ class UniformStream:
     def advance(self, state: Sequence[Value]) -> list[Value]:
         b, args, tile_k = self.b, self.args, self.walk.tile_k
         a_scalar, b_scalar, channel, shift = state
-        tile_bytes = tile_k * ELEM_BYTES
+        elem_bytes = self.walk.elem_bytes
+        tile_bytes = tile_k * elem_bytes
         # The tile behind the last is the last again: no reading of the range check stops a scalar offset.
-        last = b.add(self.walk.b_start_bytes, b.mul(b.sub(args["p_K_gemm"], tile_k), ELEM_BYTES))
+        last = b.add(self.walk.b_start_bytes, b.mul(b.sub(args["p_K_gemm"], tile_k), elem_bytes))
         following = b.add(channel, tile_k)
         next_tap = b.icmp("eq", following, args["p_cpg"])
         ends_row = b.icmp("ne", b.and_(b.lshr(args["u_row_ends"], shift), 1), 0)
@@ -190,7 +191,8 @@ class GeneralStream:
         by_cpg, by_x = K_CPG.of(args), K_X.of(args)
         tap, channel = by_cpg.divmod(b, self.walk.a_col)
         y, x = by_x.divmod(b, tap)
-        offset = b.add(b.add(b.mul(y, args["a_y_bytes"]), b.mul(x, args["a_x_bytes"])), b.mul(channel, ELEM_BYTES))
+        offset = b.add(b.mul(y, args["a_y_bytes"]), b.mul(x, args["a_x_bytes"]))
+        offset = b.add(offset, b.mul(channel, self.walk.elem_bytes))
         return [
             channel,
             b.mul(x, args["p_dW"]),
@@ -223,4 +225,4 @@ class GeneralStream:
         b, args, tile_k = self.b, self.args, self.walk.tile_k
         channel, x, y, tap_bytes, b_scalar, left = state
         at, _ = K_COUNTER.advance(b, args, {"c": channel, "x": x, "y": y, OFFSET: tap_bytes})
-        return [*at.values(), b.add(b_scalar, tile_k * ELEM_BYTES), b.sub(left, tile_k)]
+        return [*at.values(), b.add(b_scalar, tile_k * self.walk.elem_bytes), b.sub(left, tile_k)]

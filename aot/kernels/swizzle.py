@@ -36,7 +36,7 @@ class Swizzle:
         return b.xor(col, b.mul(row_bits, self.granule))
 
 
-def swizzle(*, cols: int, granule: int, row_period: int, elem_bytes: int = 2) -> Swizzle:
+def swizzle(*, cols: int, granule: int, row_period: int, elem_bytes: int) -> Swizzle:
     """The swizzle of rows of `cols` elements whose period divides `row_period` (a power of two)."""
     rows_per_line = max(1, LINE_BYTES // (cols * elem_bytes))
     granules = max(1, min(cols // granule, row_period // rows_per_line))

@@ -12,7 +12,7 @@ from grids import geometry
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Workgroup tile, wave tile and matrix instruction."""
+    """Workgroup tile in elements, waves along m and n, threads of a workgroup, matrix instruction and data types."""
 
     m: int
     n: int
@@ -21,7 +21,8 @@ class Tile:
     warp_n: int
     threads: int
     atom: Atom
-    out: Type
+    elem: Type  # of A and B in memory
+    out: Type  # of D in memory; a workspace is f32
 
     @classmethod
     def of(cls, identity: Identity) -> Tile:
@@ -36,6 +37,7 @@ class Tile:
                 warp_m=identity.warp_m, warp_n=identity.warp_n, wave_size=identity.wave_size
             ),
             atom=atom(ELEMENTS[identity.dtype_a], identity.warp_tile_m, identity.warp_tile_k),
+            elem=ELEMENTS[identity.dtype_a],
             out=ELEMENTS[identity.dtype_d],
         )
 

@@ -20,11 +20,10 @@ from dataclasses import replace
 from aot.ir.atomics import add_f32
 from aot.ir.intrinsics import buffer_resource, buffer_store, workgroup_id
 from aot.ir.lds import LdsPool
-from aot.ir.types import I16, I64
+from aot.ir.types import I64, integer_of
 from aot.ir.values import Value, late
 from aot.kernels import wgrad_budget
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
-from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.gemm import GemmKernel, UnsupportedError
 from aot.kernels.k_rows import KRowChunks, KRowStaging, k_row_loader
 from aot.kernels.loaders import TileLoader
@@ -126,16 +125,18 @@ class WgradKernel(GemmKernel):
         first_col = b.add(place.first_n, b_col)
         passes = 1 if choices.b_batch else choices.pixels.passes
         columns = tuple(
-            decoded_column(b, args, b.add(first_col, number * choices.pixels.pass_cols)) for number in range(passes)
+            decoded_column(b, args, b.add(first_col, number * choices.pixels.pass_cols), self.tile.elem.bytes)
+            for number in range(passes)
         )
         first_row = b.add(b.mul(place.group, args["p_kpg"]), place.first_m)
         walk = PixelWalk(
             flavor=self.flavor,
             tile_k=self.tile.k,
+            elem_bytes=self.tile.elem.bytes,
             a_places=tuple((row, a_col) for row in self._rows(a_row, choices.gradients)[: None if choices.fits else 1]),
             b_rows=self._rows(b_row, choices.pixels),
-            a_start_bytes=b.mul(first_row, ELEM_BYTES),
-            b_group_bytes=b.mul(b.mul(place.group, args["p_cpg"]), ELEM_BYTES),
+            a_start_bytes=b.mul(first_row, self.tile.elem.bytes),
+            b_group_bytes=b.mul(b.mul(place.group, args["p_cpg"]), self.tile.elem.bytes),
             columns=() if choices.b_batch else columns,
             first_k=b.mul(first_tile, self.tile.k),
             prefetches_addresses=self.identity.prefetch_addr,
@@ -173,12 +174,12 @@ class WgradKernel(GemmKernel):
             slab = self._slab(b.add(b.mul(place.group, identity.ws_replicas), self._replica(part)))
             add_to_slab(b, results, Slab(slab, args))
         elif self.is_split:
-            start = b.mul(b.mul(group_rows, args["p_wg_N"]), ELEM_BYTES)
+            start = b.mul(b.mul(group_rows, args["p_wg_N"]), self.tile.out.bytes)
             output = PackedRows(b.offset_pointer(args["D"], start), args)
             add_shuffled(b, results, shuffle, output)
         else:
             # The buffer ends with the group, so that rows behind its last are dropped.
-            group_bytes = b.mul(b.mul(args["p_kpg"], args["p_wg_N"]), ELEM_BYTES)
+            group_bytes = b.mul(b.mul(args["p_kpg"], args["p_wg_N"]), self.tile.out.bytes)
             start = b.mul(group_bytes, place.group)
             resource = buffer_resource(b, self.flavor, args["D"], b.add(start, group_bytes))
             plain = Output(
@@ -186,6 +187,7 @@ class WgradKernel(GemmKernel):
                 first_row=place.first_m,
                 first_col=place.first_n,
                 group_bytes=start,
+                elem_bytes=self.tile.out.bytes,
                 row_elems=late(args, "p_wg_N"),
                 group_cols=late(args, "p_wg_N"),
             )
@@ -210,7 +212,7 @@ class WgradKernel(GemmKernel):
         b, args, identity = self.b, self.args, self.identity
         merge, taps = identity.group_merge, args["p_taps"]
         replicas = identity.ws_replicas if identity.two_stage else 1
-        group_bytes = b.mul(b.mul(taps, replicas), WORD_BYTES if identity.two_stage else ELEM_BYTES)
+        group_bytes = b.mul(b.mul(taps, replicas), WORD_BYTES if identity.two_stage else self.tile.out.bytes)
         size = b.mul(group_bytes, merge)
         start = b.mul(b.zext(place.group, I64), b.zext(size, I64))
         resource = buffer_resource(b, self.flavor, b.offset_pointer(args["D"], start), size)
@@ -219,20 +221,20 @@ class WgradKernel(GemmKernel):
             add_f32(b, result, resource, offset)
 
         def store(result: Value, offset: Value) -> None:
-            buffer_store(b, b.bitcast(b.fptrunc(result, self.tile.out), I16), resource, offset)
+            buffer_store(b, b.bitcast(b.fptrunc(result, self.tile.out), integer_of(self.tile.out)), resource, offset)
 
         def offset_f32(channel: Value, tap: Value) -> Value:
             row = b.add(b.mul(channel, replicas), self._replica(part))
             return b.mul(b.add(b.mul(row, taps), tap), WORD_BYTES)
 
-        def offset_16(channel: Value, tap: Value) -> Value:
-            return b.mul(b.add(b.mul(channel, taps), tap), ELEM_BYTES)
+        def offset_out(channel: Value, tap: Value) -> Value:
+            return b.mul(b.add(b.mul(channel, taps), tap), self.tile.out.bytes)
 
         store_diagonal(
             b,
             results,
             merge=merge,
             taps=taps,
-            offset_of=offset_f32 if identity.two_stage else offset_16,
+            offset_of=offset_f32 if identity.two_stage else offset_out,
             put=add if identity.two_stage else store,
         )

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from aot.kernels import budget
 from aot.kernels.chunks import ChunkMap
-from aot.kernels.k_rows import KRowChunks
+from aot.kernels.k_rows import KRowChunks, most_rows
 from aot.kernels.tile import Tile
 from cache_schema.identity import Identity
+from cache_schema.problem import ELEM_BYTES
 from grids import geometry
 
 #: Registers of a row of X (coordinates, offset, masked coordinate) and of a column (tap, offset).
@@ -41,11 +42,14 @@ class WgradBudget:
 def load_chunks(identity: Identity) -> tuple[KRowChunks, KRowChunks]:
     """How threads share the tiles of dY and of X: as wide as the identity says and the tile allows."""
     threads = geometry.block_threads(warp_m=identity.warp_m, warp_n=identity.warp_n, wave_size=identity.wave_size)
-    merged = min(identity.group_merge, MERGED_WIDTH)
+    merged, elem_bytes = min(identity.group_merge, MERGED_WIDTH), ELEM_BYTES[identity.dtype_a]
 
     def chunks(free: int, width: int) -> KRowChunks:
-        vec = geometry.clamped_width(rows=identity.tile_k, cols=free, threads=threads, request=width or merged)
-        return KRowChunks(identity.tile_k, free, threads, vec, not identity.lds_k_outer)
+        vec = geometry.clamped_width(
+            rows=identity.tile_k, cols=free, threads=threads, request=width or merged, elem_bytes=elem_bytes
+        )
+        turned = not identity.lds_k_outer
+        return KRowChunks(identity.tile_k, free, threads, vec, elem_bytes, turned, most_rows(elem_bytes))
 
     return chunks(identity.tile_m, identity.vector_size_a), chunks(identity.tile_n, identity.vector_size_b)
 
@@ -79,9 +83,10 @@ def plan(identity: Identity, tile: Tile) -> WgradBudget:
 def direct_chunks(identity: Identity) -> tuple[ChunkMap, ChunkMap]:
     """How threads share the tiles of dY and of X that go straight to LDS: in thread order, row by row."""
     threads = geometry.block_threads(warp_m=identity.warp_m, warp_n=identity.warp_n, wave_size=identity.wave_size)
+    elem_bytes = ELEM_BYTES[identity.dtype_a]
     return (
-        ChunkMap(identity.tile_k, identity.tile_m, threads, identity.async_chunk_a),
-        ChunkMap(identity.tile_k, identity.tile_n, threads, identity.async_chunk_b),
+        ChunkMap(identity.tile_k, identity.tile_m, threads, identity.async_chunk_a, elem_bytes),
+        ChunkMap(identity.tile_k, identity.tile_n, threads, identity.async_chunk_b, elem_bytes),
     )
 
 

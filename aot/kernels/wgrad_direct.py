@@ -10,7 +10,6 @@ from aot.ir.intrinsics import set_priority
 from aot.ir.values import Value
 from aot.kernels import mainloop
 from aot.kernels.chunks import ChunkMap
-from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.gemm import UnsupportedError
 from aot.kernels.mainloop import Multiply
 from aot.kernels.place import Place
@@ -33,7 +32,7 @@ class _DirectWgrad(WgradKernel):
 
     def _reduced(self, place: Place, first_tile: Value, tiles: Value, phase: Multiply) -> list[Value]:
         """The double-buffered loop of direct loads. Its priorities are its own."""
-        b, args = self.b, self.args
+        b, args, elem_bytes = self.b, self.args, self.tile.elem.bytes
         a_chunks, b_chunks = direct_chunks(self.identity)
         a_at = [a_chunks.position(b, place.thread, number) for number in range(a_chunks.passes)]
         rows, columns, b_entries = self._pixel_places(b_chunks, place)
@@ -41,11 +40,12 @@ class _DirectWgrad(WgradKernel):
         walk = PixelWalk(
             flavor=self.flavor,
             tile_k=self.tile.k,
+            elem_bytes=elem_bytes,
             a_places=tuple((b.add(at.row, at.row_step), b.add(at.col, at.col_step)) for at in a_at),
             b_rows=rows,
-            a_start_bytes=b.mul(first_row, ELEM_BYTES),
-            b_group_bytes=b.mul(b.mul(place.group, args["p_cpg"]), ELEM_BYTES),
-            columns=tuple(decoded_column(b, args, b.add(place.first_n, column)) for column in columns),
+            a_start_bytes=b.mul(first_row, elem_bytes),
+            b_group_bytes=b.mul(b.mul(place.group, args["p_cpg"]), elem_bytes),
+            columns=tuple(decoded_column(b, args, b.add(place.first_n, column), elem_bytes) for column in columns),
             first_k=b.mul(first_tile, self.tile.k),
             prefetches_addresses=self.identity.prefetch_addr,
         )

@@ -35,7 +35,7 @@ class PixelLoader(HeldLoader[PixelChunk]):
         """Issue all loads of the tile, row by row within a pass."""
         chunks = self.staging.chunks
         entries = (PixelChunk(row, number) for number in range(chunks.passes) for row in range(chunks.run))
-        return load_chunks(b, chunk_type(chunks.vec), view, entries)
+        return load_chunks(b, chunk_type(chunks.chunk_bytes), view, entries)
 
     def store(self, b: Builder, values: Sequence[Value], segment: Segment) -> None:
         """Write the loaded tile to LDS."""
@@ -67,7 +67,7 @@ class SteppingPixelLoader(MovingLoader[PixelChunk]):
             for _ in range(self.batch):
                 column = Column(at["y"], at["x"], at[OFFSET])
                 entries = [PixelChunk(row, column) for row in range(chunks.run)]
-                loaded += load_chunks(b, chunk_type(chunks.vec), view, entries)
+                loaded += load_chunks(b, chunk_type(chunks.chunk_bytes), view, entries)
                 at, _ = N_COUNTER.advance(b, self.args, at)
             staging.store(b, loaded, segment, place)
             left = b.sub(left, 1)

@@ -18,7 +18,7 @@ from aot.ir.control import if_then
 from aot.ir.intrinsics import OUT_OF_BOUNDS, sched_barrier
 from aot.ir.types import vector
 from aot.ir.values import Value
-from aot.kernels.fragments import ELEM_BYTES, RUN, result_row
+from aot.kernels.fragments import RUN, result_row
 from aot.kernels.results import Results, Shuffle
 
 WORD_BYTES = 4
@@ -106,5 +106,5 @@ def add_shuffled(b: Builder, results: Results, shuffle: Shuffle, output: PackedR
     for chunk in shuffle.chunks(b, results):
         m, n = b.add(results.place.first_m, chunk.row), b.add(results.place.first_n, chunk.col)
         inside = b.both(b.icmp("slt", m, extents[0]), b.icmp("slt", n, extents[1]))
-        offset = b.mul(b.add(b.mul(m, extents[1]), n), ELEM_BYTES)
+        offset = b.mul(b.add(b.mul(m, extents[1]), n), results.tile.out.bytes)
         if_then(b, inside, partial(add, chunk.words, offset))

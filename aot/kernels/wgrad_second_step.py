@@ -8,9 +8,8 @@ from aot.ir import module
 from aot.ir.builder import Builder
 from aot.ir.intrinsics import workgroup_id, workitem_id_x
 from aot.ir.lds import LdsPool
-from aot.ir.types import I16, I64, Type
+from aot.ir.types import I64, Type, integer_of
 from aot.ir.values import Value
-from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.source import CODEGEN_OPTIONS, KernelSource
 from cache_schema.arguments import ArgumentList
 from grids.geometry import REDUCE_THREADS
@@ -22,9 +21,9 @@ def own_element(b: Builder) -> Value:
 
 
 def store_rounded(b: Builder, out: Type, args: Mapping[str, Value], element: Value, total: Value) -> None:
-    """Write a f32 sum to dW as a 16-bit number."""
-    rounded = b.bitcast(b.fptrunc(total, out), I16)
-    b.store(rounded, b.offset_pointer(args["dw"], b.mul(b.zext(element, I64), ELEM_BYTES)), ELEM_BYTES)
+    """Write a f32 sum to dW, rounded to its type."""
+    rounded = b.bitcast(b.fptrunc(total, out), integer_of(out))
+    b.store(rounded, b.offset_pointer(args["dw"], b.mul(b.zext(element, I64), out.bytes)), out.bytes)
 
 
 def rendered(b: Builder, arguments: ArgumentList) -> KernelSource:

@@ -19,7 +19,6 @@ from aot.ir.flavor import Flavor
 from aot.ir.intrinsics import OUT_OF_BOUNDS, buffer_resource
 from aot.ir.values import Value, constant
 from aot.kernels.counter import NOWHERE, OFFSET
-from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.streams import View
 from aot.kernels.wgrad_arguments import K_COUNTER, K_HO, K_WO, N_CPG, N_X
 
@@ -44,7 +43,7 @@ class Column:
     start_bytes: Value
 
 
-def decoded_column(b: Builder, args: Args, n: Value) -> Column:
+def decoded_column(b: Builder, args: Args, n: Value, elem_bytes: int) -> Column:
     """Column n of the product -> (y, x, c)."""
     tap, c = N_CPG.of(args).divmod(b, n)
     y, x = N_X.of(args).divmod(b, tap)
@@ -53,7 +52,7 @@ def decoded_column(b: Builder, args: Args, n: Value) -> Column:
     return Column(
         b.select(inside, b.mul(y, args["p_dH"]), NOWHERE),
         b.mul(x, args["p_dW"]),
-        b.add(start, b.mul(c, ELEM_BYTES)),
+        b.add(start, b.mul(c, elem_bytes)),
     )
 
 
@@ -70,6 +69,7 @@ class PixelWalk:
 
     flavor: Flavor
     tile_k: int
+    elem_bytes: int
     a_places: tuple[tuple[Value, Value], ...]  # row and column of this thread's chunks of A that are carried
     b_rows: tuple[Value, ...]  # numbers of this thread's rows in the tile of B
     a_start_bytes: Value  # of the first row of the product in a pixel of dY
@@ -89,12 +89,12 @@ class PixelStream:
         self.args = {name: args[name] for name in _LOOP_ARGUMENTS}
         self.a_resource = buffer_resource(b, walk.flavor, args["A"], args["A_bytes"])
         self.b_resource = buffer_resource(b, walk.flavor, args["B"], args["B_bytes"])
-        pixel_bytes = b.mul(args["p_K"], ELEM_BYTES)
+        pixel_bytes = b.mul(args["p_K"], walk.elem_bytes)
         self.pixel_bytes, self.a_step_bytes = pixel_bytes, b.mul(pixel_bytes, walk.tile_k)
         start = b.add(b.mul(walk.first_k, pixel_bytes), walk.a_start_bytes)
         self._start = [
             b.sub(args["p_wg_K"], walk.first_k),
-            *(b.add(b.add(b.mul(row, pixel_bytes), b.mul(col, ELEM_BYTES)), start) for row, col in walk.a_places),
+            *(b.add(b.add(b.mul(row, pixel_bytes), b.mul(col, walk.elem_bytes)), start) for row, col in walk.a_places),
             *(word for row in walk.b_rows for word in self._pixel(args, b.add(walk.first_k, row))),
         ]
 

@@ -10,9 +10,9 @@ from aot.ir.builder import Builder
 from aot.ir.intrinsics import atom
 from aot.ir.types import BF16
 from aot.ir.values import Value, constant
-from aot.kernels.fragments import ELEM_BYTES, Lane
+from aot.kernels.fragments import Lane
 from aot.kernels.k_outer_fragments import GROUP, READ, KOuterFragments
-from aot.kernels.k_rows import MAX_ROWS, KRowChunks
+from aot.kernels.k_rows import KRowChunks, most_rows
 from grids.geometry import loads_evenly
 
 
@@ -27,9 +27,9 @@ def maps(threads: int) -> list[KRowChunks]:
     for rows, cols, vec in product((16, 32, 64), (16, 32, 64, 128, 256), (1, 2, 4, 8)):
         if loads_evenly(rows=rows, cols=cols, threads=threads, vec=vec):
             found += [
-                KRowChunks(rows, cols, threads, vec, transposed, most)
+                KRowChunks(rows, cols, threads, vec, BF16.bytes, transposed, most)
                 for transposed in (False, True)
-                for most in (1, MAX_ROWS)
+                for most in (1, most_rows(BF16.bytes))
             ]
     return found
 
@@ -54,7 +54,7 @@ def test_every_vector_is_loaded_once(threads: int) -> None:
         assert threads * run * passes == len(seen)
         together = next((thread for thread in range(threads) if starts[thread][0] != starts[0][0]), threads)
         most = min(chunks.cols // chunks.vec, chunks.most_rows * threads // chunks.rows)
-        assert together * chunks.vec * ELEM_BYTES >= min(64, most * chunks.vec * ELEM_BYTES)
+        assert together * chunks.vec * BF16.bytes >= min(64, most * chunks.vec * BF16.bytes)
         several += run > 1
     assert several > 10
 
@@ -72,8 +72,8 @@ def test_transposing_reads_give_the_fragment(edge: int, k: int) -> None:
         for lane in range(64)
     ]
     for fragment, step, part in product(range(2), range(2), range(width // READ)):
-        fixed = ((step * k + part * READ) * row_elems + fragment * edge) * ELEM_BYTES
-        places = [divmod((number(reader.lane_bytes) + fixed) // ELEM_BYTES, row_elems) for reader in readers]
+        fixed = ((step * k + part * READ) * row_elems + fragment * edge) * BF16.bytes
+        places = [divmod((number(reader.lane_bytes) + fixed) // BF16.bytes, row_elems) for reader in readers]
         for lane in range(64):
             group = places[lane // GROUP * GROUP :][:GROUP]
             member = lane % GROUP

@@ -23,7 +23,7 @@ def number(value: Value) -> int:
 
 
 CHUNK_MAPS = [
-    ChunkMap(rows, cols, threads, vec)
+    ChunkMap(rows, cols, threads, vec, BF16.bytes)
     for rows, cols, threads, vec in itertools.product((16, 64, 256), (16, 64, 256), (64, 256), (1, 2, 8))
     if rows * cols % (threads * vec) == 0
 ]
@@ -61,7 +61,7 @@ def test_chunks_of_a_thread_share_their_column(chunks: ChunkMap) -> None:
 )
 def test_swizzles_permute_each_row(cols: int, granule: int, period: int) -> None:
     """A swizzle permutes the granules of a row, is its own inverse, and repeats after its period."""
-    b, turn = Builder(), swizzle(cols=cols, granule=granule, row_period=period)
+    b, turn = Builder(), swizzle(cols=cols, granule=granule, row_period=period, elem_bytes=2)
     assert period % turn.period == 0 or turn.mask == 0
     for row in range(2 * period):
         bits = turn.bits_of_row(b, constant(row))
@@ -76,7 +76,7 @@ def test_swizzle_spreads_a_column_over_banks() -> None:
     """Eight rows of a column of 16-byte granules fall into eight different bank groups of a 128-byte line."""
     b = Builder()
     for cols in (16, 32, 64):
-        turn = swizzle(cols=cols, granule=8, row_period=8)
+        turn = swizzle(cols=cols, granule=8, row_period=8, elem_bytes=2)
         groups = {
             (row * cols + number(turn.column(b, constant(0), turn.bits_of_row(b, constant(row))))) * 2 % 128 // 16
             for row in range(8)
@@ -90,7 +90,7 @@ def test_fragments_read_what_the_instruction_wants(edge: int, depth: int, packed
     """Lane l reads row l mod edge and n consecutive elements from k = (l div edge) * n, wherever a swizzle put them."""
     b, kind, tile_k = Builder(), atom(BF16, edge, depth), 64
     width = edge * depth // 64
-    turn: Swizzle | None = swizzle(cols=tile_k, granule=width, row_period=8) if packed else None
+    turn: Swizzle | None = swizzle(cols=tile_k, granule=width, row_period=8, elem_bytes=2) if packed else None
     row_elems = tile_k if packed else tile_k + 8
     for lane in range(64):
         reader = FragmentReader.prepare(

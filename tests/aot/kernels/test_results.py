@@ -56,7 +56,7 @@ def addresses(b: Builder, instruction: str) -> list[int]:
 @pytest.mark.parametrize(("m", "n", "warp_m", "warp_n"), [(64, 64, 2, 2), (32, 128, 1, 4), (128, 32, 2, 1)])
 def test_a_chunk_finds_what_lanes_wrote(edge: int, vec: int, m: int, n: int, warp_m: int, warp_n: int) -> None:
     """Every result is written once, and each chunk reads its row and columns from where they were written."""
-    tile = Tile(m, n, 32, warp_m, warp_n, 64 * warp_m * warp_n, atom(BF16, edge, 256 // edge), BF16)
+    tile = Tile(m, n, 32, warp_m, warp_n, 64 * warp_m * warp_n, atom(BF16, edge, 256 // edge), BF16, BF16)
     size = ELEM_BYTES["bf16"]
     shuffle = Shuffle(vec, Segment(START, m * n * size), overlays=False)
     written: dict[tuple[int, int], int] = {}

@@ -14,11 +14,11 @@ from aot.ir.values import Value, constant
 from aot.kernels.rows import image_rows, missing_taps
 from aot.kernels.streams import GeneralStream, UniformStream, Walk, filter_taps
 from aot.kernels.values import argument_values
-from cache_schema.problem import ConvProblem
+from cache_schema.problem import ELEM_BYTES, ConvProblem
 from tests.aot.ir.host import on_host
 from tests.aot.samples import forward
 
-TILE_K = 32
+TILE_K, ELEM = 32, ELEM_BYTES["bf16"]
 WORD = 2**32
 
 
@@ -76,7 +76,7 @@ def test_the_general_walk(problem: ConvProblem) -> None:
     rows = image_rows(b, args, [constant(m) for m in pixels])
     tiles = -(-problem.y * problem.x * problem.cpg // TILE_K)
     for col in (0, 1, 7, TILE_K - 1):
-        walk = Walk(flavor("llvm22"), TILE_K, constant(col), constant(col), constant(0), constant(0))
+        walk = Walk(flavor("llvm22"), TILE_K, ELEM, constant(col), constant(col), constant(0), constant(0))
         stream = GeneralStream(b, args, walk)
         state = stream.start()
         for tile in range(tiles + 1):
@@ -105,7 +105,7 @@ def test_the_uniform_walk(problem: ConvProblem) -> None:
     missing = taps_on_host(problem, pixels)
     origin = lane(args["a_origin_bytes"])
     for col in (0, TILE_K - 8):
-        walk = Walk(flavor("llvm22"), TILE_K, constant(col), constant(col), constant(0), constant(0))
+        walk = Walk(flavor("llvm22"), TILE_K, ELEM, constant(col), constant(col), constant(0), constant(0))
         stream = UniformStream(b, args, walk)
         state = stream.start()
         tiles = problem.y * problem.x * problem.cpg // TILE_K

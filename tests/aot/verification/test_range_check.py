@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from aot.ir.values import Value
-from aot.kernels.fragments import ELEM_BYTES
 from aot.kernels.streams import UniformStream
 from aot.toolchain import Toolchain
 from aot.verification import verify as verify_module
@@ -60,7 +59,7 @@ def test_what_depends_on_the_reading_is_found(
 
     def unstopped(stream: UniformStream, state: Sequence[Value]) -> list[Value]:
         a_scalar, _, *rest = stopped(stream, state)
-        return [a_scalar, stream.b.add(state[1], stream.walk.tile_k * ELEM_BYTES), *rest]
+        return [a_scalar, stream.b.add(state[1], stream.walk.tile_k * stream.walk.elem_bytes), *rest]
 
     monkeypatch.setattr(UniformStream, "advance", unstopped)
     kernel = forward(pipeline="compv3", vector_size_a=8, vector_size_b=8)

@@ -13,7 +13,7 @@ from functools import partial
 from aot.ir.builder import Builder
 from aot.ir.control import if_else
 from aot.ir.intrinsics import buffer_resource, is_one, opaque, workgroup_id, workitem_id_x
-from aot.ir.lds import LdsPool, Segment
+from aot.ir.lds import Segment
 from aot.ir.values import Value, at_once
 from aot.kernels import dgrad_budget
 from aot.kernels.chunks import ChunkMap
@@ -24,7 +24,7 @@ from aot.kernels.dgrad_output import LatticeOutput, row_table_bytes, store_latti
 from aot.kernels.dgrad_record import SubGemmRecord, folded_record, found_record, tile_of_record
 from aot.kernels.dgrad_streams import CountedTaps, GradientWalk, UniformTaps
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
-from aot.kernels.gemm import GemmKernel, UnsupportedError
+from aot.kernels.gemm import GemmKernel, UnsupportedError, operand_bytes
 from aot.kernels.k_rows import KRowStaging, k_row_loader
 from aot.kernels.loaders import Staging, staged_loader
 from aot.kernels.mainloop import Loads, Multiply
@@ -35,6 +35,7 @@ from aot.kernels.rows import ImageRow
 from aot.kernels.rowsets import RowSet, TabledRows, read_back
 from aot.kernels.source import KernelSource
 from aot.kernels.streams import Args, Row, Stream
+from aot.kernels.tile import Tile
 from cache_schema.identity import FIELD_DEFAULT, Identity
 from grids import geometry
 from grids.targets import target
@@ -75,14 +76,20 @@ def is_folded(identity: Identity) -> bool:
     return identity.stride_h == identity.stride_w == identity.dilation_h == identity.dilation_w == 1
 
 
-class _Dgrad(GemmKernel):
+def _output_table(identity: Identity, layout: geometry.LdsLayout[int]) -> Segment | None:
+    """Where the row offsets of a lattice stand: over the operands, or behind a shuffled tile if there is room."""
+    size, behind = row_table_bytes(identity.tile_m), layout.c_offset + layout.c_bytes
+    if identity.epilogue == "default":
+        return Segment(0, size)
+    return Segment(behind, size) if behind + size <= target(identity.arch).lds_bytes else None
+
+
+class _Dgrad(GemmKernel[GradientBudget]):
     """The pieces of one kernel, from index maps to epilogue."""
 
-    budget: GradientBudget
-
     def __init__(self, identity: Identity, flavor: str) -> None:
-        super().__init__(identity, flavor, dgrad_arguments())
-        self.folded, tile = is_folded(identity), self.tile
+        tile, layout = Tile.of(identity), geometry.lds_of_identity(identity)
+        self.folded = is_folded(identity)
         self.a_chunks = ChunkMap(tile.m, tile.k, tile.threads, identity.vector_size_a, tile.elem.bytes)
         b_width = geometry.clamped_width(
             rows=tile.k,
@@ -91,10 +98,16 @@ class _Dgrad(GemmKernel):
             request=identity.vector_size_b,
             elem_bytes=tile.elem.bytes,
         )
-        self.budget = dgrad_budget.plan(tile, self.a_chunks, b_width, transposed=not identity.lds_k_outer)
-        self.b_chunks = self.budget.weights
-        self.output_table = self._output_table()
-        self.pool = LdsPool(self._lds_bytes())
+        choices = dgrad_budget.plan(tile, self.a_chunks, b_width, transposed=not identity.lds_k_outer)
+        self.b_chunks = choices.weights
+        # Sharing decoded rows may save work; a table that is read in the loop is needed anyway.
+        self.has_table = bool(choices.a_batch) or self.a_chunks.passes > own_rows(tile.m, tile.threads)
+        # A table that only the prologue reads may stand where the operand tiles will be.
+        self.table = Segment(operand_bytes(layout) if choices.a_batch else 0, tile.m * ENTRY_BYTES)
+        self.output_table = None if self.folded else _output_table(identity, layout)
+        tables = [*([self.table] if self.has_table else []), *([self.output_table] if self.output_table else [])]
+        lds_bytes = max(layout.total_bytes, *(table.start + table.size for table in tables), 0)
+        super().__init__(identity, flavor, dgrad_arguments(), choices, lds_bytes)
 
     def source(self) -> KernelSource:
         """Index maps, prologue, K loop, epilogue."""
@@ -119,24 +132,6 @@ class _Dgrad(GemmKernel):
                 accumulators = loop(CountedTaps)
         self._store(self._place_anew(place), record, self._pinned(accumulators))
         return self._rendered({**dict.fromkeys(("A", "B", "sub_gemm_buf"), "readonly"), "D": "writeonly"}, "xy")
-
-    # --- LDS ---------------------------------------------------------------------------------------------------------
-
-    def _output_table(self) -> Segment | None:
-        """Where the row offsets of a lattice stand: behind a shuffled tile if there is room, else over the operands."""
-        if self.folded:
-            return None
-        size, behind = row_table_bytes(self.tile.m), self.layout.c_offset + self.layout.c_bytes
-        if self.identity.epilogue == "default":
-            return Segment(0, size)
-        return Segment(behind, size) if behind + size <= target(self.identity.arch).lds_bytes else None
-
-    def _lds_bytes(self) -> int:
-        """LDS of the kernel. A table that the loop reads stands behind the operand tiles."""
-        in_loop = self._operand_bytes + (self.tile.m * ENTRY_BYTES if self.budget.a_batch else 0)
-        in_front = self.tile.m * ENTRY_BYTES if self._has_table else 0
-        table = self.output_table
-        return max(self.layout.total_bytes, in_loop, in_front, table.start + table.size if table else 0)
 
     # --- index maps --------------------------------------------------------------------------------------------------
 
@@ -209,7 +204,7 @@ class _Dgrad(GemmKernel):
     def _own_rows(self, place: Place, record: SubGemmRecord) -> tuple[list[Value], list[ImageRow]]:
         """The rows of A that this thread decodes: those of its chunks, or its share of a row table."""
         b, tile = self.b, self.tile
-        if self._has_table:
+        if self.has_table:
             numbers = list(repeated_row_numbers(b, place.thread, tile.m, tile.threads))
         else:
             numbers = self.a_chunks.row_numbers(b, place.thread)
@@ -225,11 +220,6 @@ class _Dgrad(GemmKernel):
         start = b.add(start, b.mul(wo, args["a_wo_bytes"]))
         return ImageRow(start, b.select(b.icmp("slt", m, record["gemm_m"]), ho, NOWHERE), wo)
 
-    @property
-    def _has_table(self) -> bool:
-        """Whether sharing decoded rows saves work; a table that is read in the loop is needed anyway."""
-        return bool(self.budget.a_batch) or self.a_chunks.passes > own_rows(self.tile.m, self.tile.threads)
-
     # --- loop and epilogue -------------------------------------------------------------------------------------------
 
     def _entries(
@@ -237,11 +227,9 @@ class _Dgrad(GemmKernel):
     ) -> list[Row] | RowSet[Row]:
         """What the loop knows about the rows of A: an entry per chunk, or a table of them."""
         b, entries = self.b, stream.entries(rows)
-        if not self._has_table:
+        if not self.has_table:
             return [stream.localised(entry) for entry in entries]
-        # A table that only the prologue reads may stand where the operand tiles will be.
-        start = self._operand_bytes if self.budget.a_batch else 0
-        table = RowTable(Segment(start, self.tile.m * ENTRY_BYTES), stream.words)
+        table = RowTable(self.table, stream.words)
         table.write(b, numbers, entries)
         tabled = TabledRows(b, table, self.a_chunks, stream, self.a_chunks.position(b, place.thread, 0).row)
         return read_back(tabled, in_loop=bool(self.budget.a_batch))

@@ -12,14 +12,14 @@ from functools import partial
 from aot.ir.builder import Builder
 from aot.ir.control import if_else, if_then
 from aot.ir.intrinsics import buffer_resource, is_one
-from aot.ir.lds import LdsPool, Segment
+from aot.ir.lds import Segment
 from aot.ir.values import Value, late
 from aot.kernels import budget, mainloop
 from aot.kernels.arguments import forward_arguments
 from aot.kernels.budget import Budget
 from aot.kernels.chunks import ChunkMap
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
-from aot.kernels.gemm import GemmKernel
+from aot.kernels.gemm import GemmKernel, operand_bytes
 from aot.kernels.loaders import Staging, staged_loader
 from aot.kernels.mainloop import Buffers, Loads, Multiply
 from aot.kernels.place import Place
@@ -30,7 +30,9 @@ from aot.kernels.rowsets import DecodedRows, EvenRows, RowSet, TabledRows, read_
 from aot.kernels.source import KernelSource
 from aot.kernels.streams import Args, GeneralStream, Row, Stream, UniformStream, Walk
 from aot.kernels.swizzle import Swizzle, swizzle
+from aot.kernels.tile import Tile
 from cache_schema.identity import Identity
+from grids.geometry import lds_of_identity
 from grids.targets import target
 
 
@@ -39,25 +41,44 @@ def emit_forward(identity: Identity, flavor: str) -> KernelSource:
     return _Forward(identity, flavor).source()
 
 
-class _Forward(GemmKernel):
+def _chunks(identity: Identity, tile: Tile) -> tuple[ChunkMap, ChunkMap]:
+    """How threads share out the operand tiles, A then B."""
+    widths = identity.vector_size_a, identity.vector_size_b
+    if identity.async_dma:
+        widths = identity.async_chunk_a, identity.async_chunk_b
+    return (
+        ChunkMap(tile.m, tile.k, tile.threads, widths[0], tile.elem.bytes),
+        ChunkMap(tile.n, tile.k, tile.threads, widths[1], tile.elem.bytes),
+    )
+
+
+def _swizzle(tile: Tile, a: ChunkMap, b: ChunkMap) -> Swizzle:
+    """Direct-to-LDS tiles have no pad and are swizzled instead, as far as all chunks of a thread share a column."""
+    period = min(a.rows_per_pass, b.rows_per_pass, tile.atom.edge)
+    return swizzle(cols=tile.k, granule=tile.atom.operand.lanes, row_period=period, elem_bytes=tile.elem.bytes)
+
+
+class _Forward(GemmKernel[Budget]):
     """The pieces of one kernel, from index maps to epilogue."""
 
-    budget: Budget
-
     def __init__(self, identity: Identity, flavor: str) -> None:
-        super().__init__(identity, flavor, forward_arguments())
-        self.a_chunks, self.b_chunks = self._chunks()
-        self.swizzle = self._swizzle()
-        self.budget = budget.plan(
-            self.tile,
+        tile, layout = Tile.of(identity), lds_of_identity(identity)
+        self.a_chunks, self.b_chunks = _chunks(identity, tile)
+        self.swizzle = _swizzle(tile, self.a_chunks, self.b_chunks) if identity.async_dma else None
+        choices = budget.plan(
+            tile,
             self.a_chunks,
             self.b_chunks,
             staged=not identity.async_dma,
             hinted=identity.pipeline in ("compv3", "compv4"),
         )
-        self.batched = self.budget.a_batch is not None
-        self.tabled = self.batched and self._operand_bytes + self._table_bytes <= target(identity.arch).lds_bytes
-        self.pool = LdsPool(self._lds_bytes())
+        self.batched = choices.a_batch is not None
+        # A table that is read in the loop stands behind the operand tiles.
+        self.table_start, self.table_bytes = operand_bytes(layout), tile.m * ENTRY_BYTES
+        behind = self.table_start + self.table_bytes
+        self.tabled = self.batched and behind <= target(identity.arch).lds_bytes
+        lds_bytes = max(layout.total_bytes, behind) if self.tabled else layout.total_bytes
+        super().__init__(identity, flavor, forward_arguments(), choices, lds_bytes)
 
     def source(self) -> KernelSource:
         """Index maps, prologue, K loop, epilogue."""
@@ -82,40 +103,6 @@ class _Forward(GemmKernel):
             )
         self._store(place, self._pinned(accumulators))
         return self._rendered({"A": "readonly", "B": "readonly", "D": "writeonly"})
-
-    # --- shapes ------------------------------------------------------------------------------------------------------
-
-    def _chunks(self) -> tuple[ChunkMap, ChunkMap]:
-        """How threads share out the operand tiles."""
-        identity, tile = self.identity, self.tile
-        widths = identity.vector_size_a, identity.vector_size_b
-        if identity.async_dma:
-            widths = identity.async_chunk_a, identity.async_chunk_b
-        return (
-            ChunkMap(tile.m, tile.k, tile.threads, widths[0], tile.elem.bytes),
-            ChunkMap(tile.n, tile.k, tile.threads, widths[1], tile.elem.bytes),
-        )
-
-    def _swizzle(self) -> Swizzle | None:
-        """Direct-to-LDS tiles have no pad and are swizzled instead, as far as all chunks of a thread share a column."""
-        if not self.identity.async_dma:
-            return None
-        period = min(self.a_chunks.rows_per_pass, self.b_chunks.rows_per_pass, self.tile.atom.edge)
-        return swizzle(
-            cols=self.tile.k,
-            granule=self.tile.atom.operand.lanes,
-            row_period=period,
-            elem_bytes=self.tile.elem.bytes,
-        )
-
-    @property
-    def _table_bytes(self) -> int:
-        """LDS of a row table."""
-        return self.tile.m * ENTRY_BYTES
-
-    def _lds_bytes(self) -> int:
-        """LDS of the kernel: a table that is read in the loop stands behind the operand tiles."""
-        return max(self.layout.total_bytes, self._operand_bytes + self._table_bytes * self.tabled)
 
     # --- index maps --------------------------------------------------------------------------------------------------
 
@@ -194,7 +181,7 @@ class _Forward(GemmKernel):
                 return DecodedRows(b, self.args, self.a_chunks, stream, b.add(place.first_m, first))
             return [stream.localised(entry) for entry in stream.entries(rows)]
         # A table that only the prologue reads may stand where the operand tiles will be.
-        table = RowTable(Segment(self._operand_bytes * self.tabled, self._table_bytes), stream.words)
+        table = RowTable(Segment(self.table_start * self.tabled, self.table_bytes), stream.words)
         if tile.threads > tile.m:
             has_row = b.icmp("ult", place.thread, tile.m)
             if_then(b, has_row, lambda: table.write(b, numbers, stream.entries(rows)))

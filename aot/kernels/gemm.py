@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from aot.ir import module
 from aot.ir.builder import Builder
@@ -29,6 +29,7 @@ from cache_schema.arguments import ArgumentList
 from cache_schema.errors import RequestError
 from cache_schema.identity import Identity
 from grids import geometry
+from grids.geometry import LdsLayout
 
 
 class UnsupportedError(RequestError):
@@ -49,16 +50,24 @@ class Choices(Protocol):
         ...
 
 
-class GemmKernel:
-    """A kernel under construction: its shapes, instructions and arguments. A builder adds budget and LDS pool."""
+ChoicesT = TypeVar("ChoicesT", bound=Choices)
 
-    budget: Choices
-    pool: LdsPool
 
-    def __init__(self, identity: Identity, flavor: str, arguments: ArgumentList) -> None:
+def operand_bytes(layout: LdsLayout[int]) -> int:
+    """LDS of the operand tiles, all buffers."""
+    return layout.buffers * (layout.a_bytes + layout.b_bytes)
+
+
+class GemmKernel(Generic[ChoicesT]):
+    """A kernel whose text is being written: its shapes, decisions, LDS, arguments and instructions so far."""
+
+    def __init__(
+        self, identity: Identity, flavor: str, arguments: ArgumentList, budget: ChoicesT, lds_bytes: int
+    ) -> None:
         self.identity, self.flavor = identity, flavor_named(flavor)
         self.tile = Tile.of(identity)
         self.layout = geometry.lds_of_identity(identity)
+        self.budget, self.pool = budget, LdsPool(lds_bytes)
         self.arguments = arguments
         self.b = Builder()
         self.args: Mapping[str, Value] = module.KernelArguments(self.b, arguments)
@@ -81,11 +90,6 @@ class GemmKernel:
             lds_bytes=self.pool.size,
             codegen_options=CODEGEN_OPTIONS,
         )
-
-    @property
-    def _operand_bytes(self) -> int:
-        """LDS of the operand tiles."""
-        return self.layout.buffers * (self.layout.a_bytes + self.layout.b_bytes)
 
     def _buffers(self, *, told_apart: bool = False) -> list[Buffers]:
         """The operand tiles in LDS, A and B of every buffer; tiles told apart may be in flight at the same time."""

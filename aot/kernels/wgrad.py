@@ -19,7 +19,6 @@ from dataclasses import replace
 
 from aot.ir.atomics import add_f32
 from aot.ir.intrinsics import buffer_resource, buffer_store, workgroup_id
-from aot.ir.lds import LdsPool
 from aot.ir.types import I64, integer_of
 from aot.ir.values import Value, late
 from aot.kernels import wgrad_budget
@@ -31,12 +30,15 @@ from aot.kernels.mainloop import Loads, Multiply
 from aot.kernels.place import Place
 from aot.kernels.results import Results
 from aot.kernels.source import KernelSource
-from aot.kernels.wgrad_arguments import N_CPG, SLICES, stream_k_arguments, wgrad_arguments
+from aot.kernels.tile import Tile
+from aot.kernels.wgrad_arguments import N_CPG, SLICES, wgrad_arguments
 from aot.kernels.wgrad_budget import WgradBudget
 from aot.kernels.wgrad_loaders import PixelLoader, SteppingPixelLoader
 from aot.kernels.wgrad_output import WORD_BYTES, PackedRows, Slab, add_shuffled, add_to_slab, store_diagonal
 from aot.kernels.wgrad_streams import PixelChunk, PixelStream, PixelWalk, decoded_column
+from cache_schema.arguments import ArgumentList
 from cache_schema.identity import Identity
+from grids.geometry import lds_of_identity
 
 
 def emit_wgrad(identity: Identity, flavor: str) -> KernelSource:
@@ -50,18 +52,15 @@ def emit_wgrad(identity: Identity, flavor: str) -> KernelSource:
         raise UnsupportedError(f"ws_replicas {identity.ws_replicas}: replicas are a power of two")
     if identity.group_merge > 1 and identity.split_k > 1 and not identity.two_stage:
         raise UnsupportedError("merged groups have no packed pairs to add: they split in two stages")
-    return WgradKernel(identity, flavor).source()
+    return WgradKernel(identity, flavor, wgrad_arguments()).source()
 
 
-class WgradKernel(GemmKernel):
+class WgradKernel(GemmKernel[WgradBudget]):
     """The pieces of one kernel, from index maps to epilogue."""
 
-    budget: WgradBudget
-
-    def __init__(self, identity: Identity, flavor: str) -> None:
-        super().__init__(identity, flavor, stream_k_arguments() if identity.stream_k else wgrad_arguments())
-        self.budget = wgrad_budget.plan(identity, self.tile)
-        self.pool = LdsPool(self.layout.total_bytes)
+    def __init__(self, identity: Identity, flavor: str, arguments: ArgumentList) -> None:
+        choices = wgrad_budget.plan(identity, Tile.of(identity))
+        super().__init__(identity, flavor, arguments, choices, lds_of_identity(identity).total_bytes)
 
     def source(self) -> KernelSource:
         """Index maps, prologue, K loop, epilogue."""

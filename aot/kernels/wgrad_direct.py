@@ -15,6 +15,7 @@ from aot.kernels.mainloop import Multiply
 from aot.kernels.place import Place
 from aot.kernels.source import KernelSource
 from aot.kernels.wgrad import WgradKernel
+from aot.kernels.wgrad_arguments import wgrad_arguments
 from aot.kernels.wgrad_budget import direct_chunks
 from aot.kernels.wgrad_streams import PixelChunk, PixelStream, PixelWalk, decoded_column
 from cache_schema.identity import Identity
@@ -24,7 +25,7 @@ def emit_direct_wgrad(identity: Identity, flavor: str) -> KernelSource:
     """The kernel of one identity with async_dma. Raises `UnsupportedError` where LDS tiles are not K-outer."""
     if not identity.lds_k_outer or identity.chiplet_swizzle:
         raise UnsupportedError("direct-to-LDS loads of backward weights need K-outer tiles")
-    return _DirectWgrad(identity, flavor).source()
+    return _DirectWgrad(identity, flavor, wgrad_arguments()).source()
 
 
 class _DirectWgrad(WgradKernel):

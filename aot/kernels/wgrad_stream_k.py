@@ -27,7 +27,7 @@ from aot.kernels.place import Place
 from aot.kernels.results import Results
 from aot.kernels.source import KernelSource
 from aot.kernels.wgrad import WgradKernel
-from aot.kernels.wgrad_arguments import SK_K_TILES, SK_TILES_M, SK_TILES_N
+from aot.kernels.wgrad_arguments import SK_K_TILES, SK_TILES_M, SK_TILES_N, stream_k_arguments
 from aot.kernels.wgrad_output import WORD_BYTES
 from cache_schema.identity import Identity
 from grids.stream_k import PARTS
@@ -35,7 +35,7 @@ from grids.stream_k import PARTS
 
 def emit_stream_k(identity: Identity, flavor: str) -> KernelSource:
     """The kernel of one stream-K identity."""
-    return _StreamK(identity, flavor).source()
+    return _StreamK(identity, flavor, stream_k_arguments()).source()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,10 @@ from grids import geometry
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a tile, as a part that depends on the thread and a part that is known at build time."""
+    """The first element of a chunk in its tile: row `row + row_step`, column `col + col_step`, all in elements.
+
+    What depends on the thread is a lane value; the steps are known at build time.
+    """
 
     row: Value
     row_step: int
@@ -25,7 +28,10 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class ChunkMap:
-    """Vectors of `vec` elements over a tile of rows x cols elements, `threads` at a time."""
+    """Vectors of `vec` elements over a tile of rows x cols elements, `threads` at a time.
+
+    Thread t holds chunks t, t + threads, ... of the numbering above: elements (row, col) to (row, col + vec - 1) each.
+    """
 
     rows: int
     cols: int
@@ -58,7 +64,7 @@ class ChunkMap:
 
     @property
     def rows_per_pass(self) -> int:
-        """Distance in rows of a thread's chunks; only where they share a column."""
+        """Rows from one chunk of a thread to its next; only where they share a column."""
         assert self.shares_column
         return self.threads // self.per_row
 

@@ -25,6 +25,7 @@ from grids.addressing import DX_BYTES_LIMIT
 
 #: Of a column without a channel. Added to any row it lies behind every tensor, and wraps with none.
 NO_COLUMN = DX_BYTES_LIMIT
+#: A row of the table: one i32 byte offset.
 ROW_BYTES = 4
 
 
@@ -51,9 +52,9 @@ class LatticeOutput:
 
     resource: Value
     record: SubGemmRecord
-    first_row: Value
-    first_col: Value
-    group_bytes: Value
+    first_row: Value  # of the workgroup's tile, in the lattice
+    first_col: Value  # of the tile, in the group
+    group_bytes: Value  # of the group's first channel in a pixel
     elem_bytes: int
     args: Mapping[str, Value]
 

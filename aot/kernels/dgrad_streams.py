@@ -33,12 +33,12 @@ class GradientWalk:
 
     flavor: Flavor
     record: SubGemmRecord
-    tile_k: int
+    tile_k: int  # elements
     elem_bytes: int
-    a_col: Value
-    a_group_bytes: Value  # of the first channel of the group in dY
-    b_rows: tuple[Value, ...]  # rows of the weight tile that this thread has
-    b_col_bytes: Value
+    a_col: Value  # element of k in the tile where all chunks of A that the thread holds begin
+    a_group_bytes: Value  # of the first channel of the group in a pixel of dY
+    b_rows: tuple[Value, ...]  # rows of the weight tile, elements of k, that this thread has
+    b_col_bytes: Value  # of the thread's first column of the tile
     b_start_bytes: Value  # of the first filter of the group, the first tap of the record, the first column
 
     def a_step_bytes(self, b: Builder, args: Args) -> tuple[Value, Value]:

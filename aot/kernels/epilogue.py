@@ -27,8 +27,8 @@ class Output:
     """
 
     resource: Value
-    first_row: Value
-    first_col: Value
+    first_row: Value  # of the workgroup's tile
+    first_col: Value  # of the tile, in the group
     group_bytes: Value
     elem_bytes: int
     row_elems: Late
@@ -53,7 +53,7 @@ class Output:
         return b.mul(b.mul(self.row_elems(), self.elem_bytes), fixed)
 
     def store(self, b: Builder, value: Value, column_bytes: Value, fixed: int) -> None:
-        """Store at a column, `fixed` rows behind the first one of the lane."""
+        """Store elements of this lane from a column on, `fixed` rows behind the first one of the lane."""
         buffer_store(b, value, self.resource, b.add(column_bytes, self.row_bytes(b, fixed)))
 
 

@@ -28,10 +28,10 @@ def result_row(slot: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A lane's place in a matrix instruction."""
+    """The place of lane l in a matrix instruction: its row of A or column of B, and which run along k it holds."""
 
-    outer: Value  # l mod edge
-    inner: Value  # l div edge
+    outer: Value  # l mod edge: row of A, column of B, column of a plain result
+    inner: Value  # l div edge: elements inner * n to inner * n + n - 1 of k; rows of a result from 4 * inner
 
     @classmethod
     def of(cls, b: Builder, lane: Value, edge: int) -> Lane:
@@ -46,18 +46,22 @@ class Fragments(Protocol):
     def count(self) -> int: ...
 
     def read(self, b: Builder, segment: Segment, fragment: int, step: int) -> Value:
-        """Fragment number `fragment` at k step `step` of the tile in this segment."""
+        """The operand of this lane: fragment number `fragment` at k step `step` of the tile in this segment."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FragmentReader:
-    """Reads the fragments of one operand of one wave; the lane's addresses are computed once, in front of the loop."""
+    """Reads the fragments of one operand of one wave; the lane's addresses are computed once, in front of the loop.
+
+    The tile has a row per row of A (column of B), along k. Lane l reads n elements of row first + fragment * edge +
+    l mod edge from column step * k + (l div edge) * n on, in one access.
+    """
 
     atom: Atom
     count: int
-    row_bytes: int
-    lane_bytes: tuple[Value, ...]  # one per k step when the tile is swizzled, else one
+    row_bytes: int  # from row to row of the tile
+    lane_bytes: tuple[Value, ...]  # of fragment 0 in the tile; one per k step when the tile is swizzled, else one
     step_bytes: int  # from one k step to the next when there is one lane address
 
     @classmethod
@@ -73,7 +77,7 @@ class FragmentReader:
         tile_k: int,
         swizzle: Swizzle | None,
     ) -> FragmentReader:
-        """Addresses of fragments 0 .. count - 1, which start at rows first_row + fragment * edge."""
+        """Addresses of fragments 0 .. count - 1, from rows first_row + fragment * edge on, in rows of `row_elems`."""
         elem_bytes, width = element_of(atom.operand).bytes, atom.operand.lanes
         row = b.add(first_row, lane.outer, "nuw nsw")
         row_start = b.mul(row, row_elems * elem_bytes, "nuw nsw")

@@ -22,18 +22,22 @@ _INTRINSIC = "llvm.amdgcn.ds.read.tr16.b64.v4i16"
 
 @dataclass(frozen=True, slots=True)
 class KOuterFragments:
-    """Fragments of one operand of one wave; rows of the tile lie along the free axis, `row_bytes` apart."""
+    """Fragments of one operand of one wave; rows of the tile lie along the free axis, one per k.
+
+    Lane l gets n elements of column first + fragment * edge + l mod edge from row step * k + (l div edge) * n on. What
+    it reads for that is what another lane of its group gets.
+    """
 
     atom: Atom
     count: int
-    row_bytes: int
-    lane_bytes: Value
+    row_bytes: int  # from row to row of the tile
+    lane_bytes: Value  # of what the lane reads for fragment 0, k step 0
 
     @classmethod
     def prepare(
         cls, b: Builder, atom: Atom, lane: Lane, *, first_col: Value, count: int, row_elems: int
     ) -> KOuterFragments:
-        """Fragments 0 .. count - 1 start at columns first_col + fragment * edge."""
+        """Fragments 0 .. count - 1 start at columns first_col + fragment * edge; rows have `row_elems` elements."""
         elem_bytes = element_of(atom.operand).bytes
         assert (elem_bytes, atom.operand.lanes % READ) == (ELEMENT.bytes, 0)
         member = b.urem_pow2(lane.outer, GROUP)

@@ -34,11 +34,12 @@ def most_rows(elem_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class KRowChunks:
-    """How threads share a tile of `rows` (k) x `cols` (n). All extents are powers of two.
+    """How threads share a tile of `rows` (k) x `cols` (n), in chunks of `vec` elements. All extents are powers of two.
 
     The threads form `row_groups` x `col_lanes`; a thread has `run` neighbouring rows and a chunk of them every
-    `col_lanes` chunks; it has at most `most_rows` where the shape allows. With `transposed`, lanes of a wave spread
-    along k, so that their LDS writes fall into different banks.
+    `col_lanes` chunks: elements (row + i, col + p * pass_cols + j) for i < run, p < passes, j < vec. It has at most
+    `most_rows` where the shape allows. With `transposed`, lanes of a wave spread along k, so that their LDS writes fall
+    into different banks.
     """
 
     rows: int
@@ -88,7 +89,7 @@ class KRowChunks:
         return self.col_lanes * self.vec
 
     def position(self, b: Builder, thread: Value) -> tuple[Value, Value]:
-        """First row and column of a thread."""
+        """First row and column of a thread, in elements of the tile."""
         near = min(self.col_lanes, LINE_BYTES // 2 // self.chunk_bytes) if self.transposed else self.col_lanes
         lane, rest = b.urem_pow2(thread, near), b.udiv_pow2(thread, near)
         group, far = b.urem_pow2(rest, self.row_groups), b.udiv_pow2(rest, self.row_groups)
@@ -98,11 +99,15 @@ class KRowChunks:
 
 @dataclass(frozen=True, slots=True)
 class KRowStaging:
-    """Moves chunks between global memory, registers and LDS. An entry of the view is the number of a thread's row."""
+    """Moves chunks between global memory, registers and LDS.
+
+    An entry of the view is the number of a row among the `run` of the thread. Registers hold chunks row by row within a
+    pass.
+    """
 
     chunks: KRowChunks
-    row_bytes: int
-    lane_bytes: Value
+    row_bytes: int  # from row to row of the LDS tile, pad included
+    lane_bytes: Value  # in LDS of the thread's first element
 
     @classmethod
     def prepare(cls, b: Builder, chunks: KRowChunks, thread: Value, row_elems: int) -> KRowStaging:

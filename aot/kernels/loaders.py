@@ -30,11 +30,14 @@ def load_chunks(b: Builder, kind: Type, view: View[E], entries: Iterable[E]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """Where chunks that passed through registers go in LDS. `lane_bytes` is the place of the thread's first chunk."""
+    """Where chunks that passed through registers go in LDS: element (row, col) at row * row_bytes + col elements.
+
+    Chunks of a thread share a column, so each is `pass_bytes` behind the one before.
+    """
 
     chunks: ChunkMap
-    row_bytes: int
-    lane_bytes: Value
+    row_bytes: int  # from row to row of the tile, pad included
+    lane_bytes: Value  # of the thread's first chunk
 
     @classmethod
     def prepare(cls, b: Builder, chunks: ChunkMap, thread: Value, row_elems: int) -> Staging:
@@ -139,9 +142,10 @@ def staged_loader(staging: Staging, rows: list[E] | RowSet[E], batch: int | None
 
 
 class DirectLoader(Generic[E]):
-    """Chunks go straight to LDS, in thread order. `wave_bytes` is the scalar place of the wave's first chunk.
+    """Chunks go straight to LDS, in thread order: lane l of a wave fetches the chunk at wave_bytes + l chunks.
 
-    `rows` are the entries of all chunks, or give them `batch` at a time.
+    `wave_bytes` is the scalar place of the wave's first chunk. `rows` are the entries of all chunks of a thread, or
+    give them `batch` at a time.
     """
 
     def __init__(self, chunks: ChunkMap, wave_bytes: Value, rows: list[E] | RowSet[E], batch: int | None) -> None:

@@ -36,7 +36,7 @@ Values = list[Value]
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """LDS segments of one K tile in flight."""
+    """LDS segments of one K tile in flight, shared by all waves of the workgroup."""
 
     a: Segment
     b: Segment
@@ -44,7 +44,9 @@ class Buffers:
 
 @dataclass(frozen=True, slots=True)
 class Multiply:
-    """The matrix phase of one K tile. `transposed` results have rows along n and columns along m.
+    """The matrix phase of one K tile, by which a wave adds a.count x b.count fragments to its accumulators, m-major.
+
+    `transposed` results have rows along n and columns along m: a lane then holds runs of columns of one row of D.
 
     `hints` groups the LDS reads of a step, for the scheduler, in front of its matrix instructions; with `reads_ahead`,
     in front of those of the step before, so that reads are under way while matrix instructions run.

@@ -15,14 +15,14 @@ from aot.kernels.tile import Tile
 class Place:
     """Numbers of rows and columns, not bytes. Everything but `thread` and `lane` is equal in all lanes of a wave."""
 
-    thread: Value
-    wave: Value
+    thread: Value  # in the workgroup
+    wave: Value  # in the workgroup
     lane: Lane
-    wave_m: Value  # first row of the wave in the tile
-    wave_n: Value
-    first_m: Value  # first row of the tile in the problem
-    first_n: Value
-    group: Value
+    wave_m: Value  # first row of the wave's part of the tile
+    wave_n: Value  # first column of it
+    first_m: Value  # first row of the tile in the product of its group
+    first_n: Value  # first column of it
+    group: Value  # of the convolution
 
     @classmethod
     def of(cls, b: Builder, tile: Tile, wave_size: int, thread: Value | None = None) -> Place:

@@ -31,7 +31,8 @@ GRANULE_BYTES = 16
 class Results:
     """f32 accumulators of a lane, m-major over the fragments of its wave.
 
-    A plain accumulator holds runs of `RUN` rows of one column, a transposed one runs of columns of one row.
+    Slot i of a plain accumulator is row result_row(i) + RUN * lane.inner, column lane.outer of its fragment; of a
+    transposed one it is row lane.outer, column result_row(i) + RUN * lane.inner. Rows and columns are of D.
     """
 
     tile: Tile
@@ -61,7 +62,10 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class StagedChunk:
-    """A vector of the staged tile: its row, as a lane part and a fixed part too, its first column and its words."""
+    """A vector of the staged tile that the thread holds: `words` are its elements as they stand in memory.
+
+    Row and first column are those of the tile; the row is given as a lane part and a fixed part too.
+    """
 
     row: Value
     lane_row: Value
@@ -72,7 +76,9 @@ class StagedChunk:
 
 @dataclass(frozen=True, slots=True)
 class Shuffle:
-    """A tile of rounded results in LDS at `staging`, swizzled. A thread fetches `vec` columns of a row at once.
+    """A tile of rounded results in LDS at `staging`, a row of D per row, swizzled.
+
+    A thread fetches `vec` columns of a row at once, in the order of `ChunkMap`.
 
     `overlays` says that it lies over operand tiles that other waves may still be reading.
     """

@@ -24,7 +24,7 @@ def own_rows(tile_rows: int, threads: int) -> int:
 
 
 def own_row_numbers(b: Builder, thread: Value, tile_rows: int, threads: int) -> list[Value]:
-    """The rows of the tile that this thread decodes; behind the tile for surplus threads."""
+    """The rows of the tile that thread t decodes: t, t + threads, ...; behind the tile for surplus threads."""
     return [b.add(thread, number * threads) for number in range(own_rows(tile_rows, threads))]
 
 

@@ -15,7 +15,7 @@ from aot.kernels.counter import NOWHERE
 
 @dataclass(frozen=True, slots=True)
 class ImageRow:
-    """One output pixel: byte offset from the origin of filter tap (0, 0), channel 0, and its image coordinates."""
+    """What tap (0, 0), channel 0 meets at one output pixel: byte offset from the origin, image row and column."""
 
     start_bytes: Value
     hi: Value

@@ -22,7 +22,7 @@ from aot.kernels.streams import B, E, Row, Stream
 
 
 class RowSet(Protocol[E]):
-    """Entries of the rows of a thread's chunks, `batch` at a time, walked by a carried state."""
+    """Entries of the rows of a thread's chunks, in the order of its chunks, walked by a carried state."""
 
     def start(self) -> list[Value]:
         """State of the first batch."""
@@ -39,7 +39,7 @@ class RowSet(Protocol[E]):
 
 @dataclass(frozen=True, slots=True)
 class TabledRows(Generic[Row, B]):
-    """Rows of A behind a table. State: place in the table."""
+    """Rows of A behind a table. State: byte place in the table of the thread's first row of the batch."""
 
     b: Builder
     table: RowTable
@@ -71,7 +71,10 @@ def read_back(rows: TabledRows[Row, B], *, in_loop: bool) -> list[Row] | TabledR
 
 @dataclass(frozen=True, slots=True)
 class DecodedRows(Generic[Row, B]):
-    """Rows of A decoded anew for every batch, where LDS has no room for a table. State: output pixel of the batch."""
+    """Rows of A decoded anew for every batch, where LDS has no room for a table.
+
+    State: the output pixel of the thread's first row of the batch.
+    """
 
     b: Builder
     args: Mapping[str, Value]
@@ -93,7 +96,7 @@ class DecodedRows(Generic[Row, B]):
 
 @dataclass(frozen=True, slots=True)
 class EvenRows:
-    """Rows of B, which lie at even distances. State: lane offset of the batch, rows left in the group.
+    """Rows of B, which lie at even distances. State: lane byte offset of the batch, rows left in the group.
 
     `lane_bytes` is the offset of the thread's first row and column, `row_bytes` the distance of two rows. Offsets are
     chained from the state, so that nothing of a batch is worth keeping in registers.

@@ -37,8 +37,8 @@ class View(Generic[E]):
     """One operand at one K tile, in bytes: the entry of a chunk gives its lane offset; the scalar offset is added."""
 
     resource: Value
-    scalar: Value
-    offset: Callable[[E], Value]
+    scalar: Value  # bytes, equal in all lanes
+    offset: Callable[[E], Value]  # bytes, of the lane; out of bounds for a chunk without an element
 
 
 class TileWalk(Protocol[A, B]):
@@ -92,11 +92,11 @@ class Walk:
     """What a stream starts from: the tile's depth, this thread's columns and this workgroup's first elements."""
 
     flavor: Flavor
-    tile_k: int
+    tile_k: int  # elements
     elem_bytes: int
-    a_col: Value
-    b_col: Value
-    a_group_bytes: Value  # of the first channel of the group
+    a_col: Value  # element of k in the tile where all chunks of A that the thread holds begin
+    b_col: Value  # and those of B
+    a_group_bytes: Value  # of the first channel of the group in a pixel
     b_start_bytes: Value  # of the first weight row of the workgroup
 
 

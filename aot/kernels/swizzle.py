@@ -28,11 +28,11 @@ class Swizzle:
         return (self.mask + 1) << self.row_shift
 
     def bits_of_row(self, b: Builder, row: Value) -> Value:
-        """f(row)."""
+        """f(row), for a row of the tile."""
         return b.and_(b.lshr(row, self.row_shift), self.mask)
 
     def column(self, b: Builder, col: Value, row_bits: Value) -> Value:
-        """Where column `col` of a row with these bits stands. Turns around its own inverse."""
+        """The column where element `col` of a row with these bits stands, in elements. It is its own inverse."""
         return b.xor(col, b.mul(row_bits, self.granule))
 
 

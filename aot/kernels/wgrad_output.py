@@ -21,6 +21,7 @@ from aot.ir.values import Value
 from aot.kernels.fragments import RUN, result_row
 from aot.kernels.results import Results, Shuffle
 
+#: An f32.
 WORD_BYTES = 4
 
 
@@ -33,7 +34,7 @@ class Slab:
 
 
 def add_to_slab(b: Builder, results: Results, slab: Slab) -> None:
-    """One atomic per accumulator; neighbouring lanes add to neighbouring columns."""
+    """One atomic per accumulator of a lane, which are plain: neighbouring lanes add to neighbouring columns."""
     place, row_bytes = results.place, b.mul(slab.args["p_wg_N"], WORD_BYTES)
     start = b.mul(b.add(place.first_m, place.wave_m), row_bytes)
     lane_row_bytes = b.add(b.mul(b.mul(place.lane.inner, RUN), row_bytes), start)
@@ -59,7 +60,8 @@ def store_diagonal(
     offset_of: Callable[[Value, Value], Value],
     put: Callable[[Value, Value], None],
 ) -> None:
-    """The results of merged depthwise groups: row m and column (tap, channel) belong together where channel is m.
+    """The results of merged depthwise groups, in plain accumulators: row m and column (tap, channel) belong together
+    where channel is m.
 
     `offset_of(m, tap)` is the byte offset of a result, `put(result, offset)` stores or adds it; offsets off the
     diagonal are out of bounds.

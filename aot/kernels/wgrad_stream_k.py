@@ -40,12 +40,12 @@ def emit_stream_k(identity: Identity, flavor: str) -> KernelSource:
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """What a workgroup has of one output tile: K tiles first_tile ..., and the end of all it has."""
+    """What a workgroup has of one output tile, in K tiles; all are equal in its lanes but for the place."""
 
     place: Place
-    first_tile: Value
+    first_tile: Value  # of the output tile's own
     tiles: Value
-    end: Value
+    end: Value  # of all that the workgroup has, among those of all output tiles
 
 
 class _StreamK(WgradKernel):

@@ -38,8 +38,8 @@ class Column:
     The row is NOWHERE behind the last column of the product.
     """
 
-    y: Value
-    x: Value
+    y: Value  # image rows from tap (0, 0)
+    x: Value  # image columns from it
     start_bytes: Value
 
 
@@ -68,14 +68,14 @@ class PixelWalk:
     """What a stream starts from: this thread's rows and columns, and this workgroup's first elements."""
 
     flavor: Flavor
-    tile_k: int
+    tile_k: int  # pixels
     elem_bytes: int
     a_places: tuple[tuple[Value, Value], ...]  # row and column of this thread's chunks of A that are carried
     b_rows: tuple[Value, ...]  # numbers of this thread's rows in the tile of B
     a_start_bytes: Value  # of the first row of the product in a pixel of dY
     b_group_bytes: Value  # of the first channel of the group in a pixel of X
     columns: tuple[Column, ...]  # of this thread's chunks of one row of B; none where they are stepped through
-    first_k: Value
+    first_k: Value  # pixel where the workgroup's slice begins
     prefetches_addresses: bool
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from aot.ir.builder import Builder
 from aot.ir.intrinsics import atom
-from aot.ir.types import BF16
+from aot.ir.types import BF16, F32
 from aot.ir.values import Value, constant
 from aot.kernels.fragments import Lane
 from aot.kernels.k_outer_fragments import GROUP, READ, KOuterFragments
@@ -24,12 +24,15 @@ def number(value: Value) -> int:
 def maps(threads: int) -> list[KRowChunks]:
     """Every tile of the grid with every width that this many threads can share it out in."""
     found = []
-    for rows, cols, vec in product((16, 32, 64), (16, 32, 64, 128, 256), (1, 2, 4, 8)):
+    sizes = [
+        (elem.bytes, width // elem.bytes) for elem in (BF16, F32) for width in (2, 4, 8, 16) if width >= elem.bytes
+    ]
+    for rows, cols, (elem_bytes, vec) in product((16, 32, 64), (16, 32, 64, 128, 256), sizes):
         if loads_evenly(rows=rows, cols=cols, threads=threads, vec=vec):
             found += [
-                KRowChunks(rows, cols, threads, vec, BF16.bytes, transposed, most)
+                KRowChunks(rows, cols, threads, vec, elem_bytes, transposed, most)
                 for transposed in (False, True)
-                for most in (1, most_rows(BF16.bytes))
+                for most in (1, most_rows(elem_bytes))
             ]
     return found
 
@@ -54,7 +57,7 @@ def test_every_vector_is_loaded_once(threads: int) -> None:
         assert threads * run * passes == len(seen)
         together = next((thread for thread in range(threads) if starts[thread][0] != starts[0][0]), threads)
         most = min(chunks.cols // chunks.vec, chunks.most_rows * threads // chunks.rows)
-        assert together * chunks.vec * BF16.bytes >= min(64, most * chunks.vec * BF16.bytes)
+        assert together * chunks.chunk_bytes >= min(64, most * chunks.chunk_bytes)
         several += run > 1
     assert several > 10
 

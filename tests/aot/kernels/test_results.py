@@ -7,13 +7,12 @@ import pytest
 from aot.ir.builder import Builder
 from aot.ir.intrinsics import atom
 from aot.ir.lds import Segment
-from aot.ir.types import BF16
+from aot.ir.types import BF16, F32, Type
 from aot.ir.values import Value, constant
 from aot.kernels.fragments import RUN, Lane, result_row
 from aot.kernels.place import Place
 from aot.kernels.results import Results, Shuffle
 from aot.kernels.tile import Tile
-from cache_schema.problem import ELEM_BYTES
 from tests.aot.kernels.test_maps import number
 
 START = 512
@@ -52,12 +51,14 @@ def addresses(b: Builder, instruction: str) -> list[int]:
 
 
 @pytest.mark.parametrize("edge", [16, 32])
-@pytest.mark.parametrize("vec", [1, 2, 8])
+@pytest.mark.parametrize(("out", "vec"), [(BF16, 1), (BF16, 2), (BF16, 8), (F32, 1), (F32, 4)], ids=str)
 @pytest.mark.parametrize(("m", "n", "warp_m", "warp_n"), [(64, 64, 2, 2), (32, 128, 1, 4), (128, 32, 2, 1)])
-def test_a_chunk_finds_what_lanes_wrote(edge: int, vec: int, m: int, n: int, warp_m: int, warp_n: int) -> None:
+def test_a_chunk_finds_what_lanes_wrote(
+    edge: int, out: Type, vec: int, m: int, n: int, warp_m: int, warp_n: int
+) -> None:
     """Every result is written once, and each chunk reads its row and columns from where they were written."""
-    tile = Tile(m, n, 32, warp_m, warp_n, 64 * warp_m * warp_n, atom(BF16, edge, 256 // edge), BF16, BF16)
-    size = ELEM_BYTES["bf16"]
+    tile = Tile(m, n, 32, warp_m, warp_n, 64 * warp_m * warp_n, atom(BF16, edge, 256 // edge), BF16, out)
+    size = out.bytes
     shuffle = Shuffle(vec, Segment(START, m * n * size), overlays=False)
     written: dict[tuple[int, int], int] = {}
     for thread in range(tile.threads):

@@ -115,8 +115,8 @@ def filter_taps(args: Args) -> Taps:
 class UniformStream:
     """Tap and channel are scalars. State: scalar offsets of A and B, channel, 31 - tap.
 
-    Entries of B are byte offsets. Channels come out even with the taps, so that nothing is carried: what a tile moves is
-    selected, by scalars.
+    Entries of B are byte offsets. Channels come out even with the taps, so that nothing is carried: how far a tile
+    moves is selected, by scalars.
     """
 
     words = 2

@@ -53,6 +53,11 @@ class ChunkMap:
         return self.vec * self.elem_bytes
 
     @property
+    def registers(self) -> int:
+        """Registers that one chunk takes, of 4 bytes each."""
+        return max(1, self.chunk_bytes // 4)
+
+    @property
     def per_row(self) -> int:
         """Chunks of one row."""
         return self.cols // self.vec

@@ -80,7 +80,7 @@ class LatticeOutput:
 
 
 def store_lattice_direct(b: Builder, results: Results, table: Segment, output: LatticeOutput) -> None:
-    """One 16-bit store per accumulator. The table lies over operand tiles that nobody reads any more."""
+    """One store per accumulator. The table lies over operand tiles that nobody reads any more."""
     tile, place = results.tile, results.place
     output.write_table(b, table, place.thread, tile)
     lds_barrier(b)

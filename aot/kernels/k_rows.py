@@ -61,6 +61,11 @@ class KRowChunks:
         return self.vec * self.elem_bytes
 
     @property
+    def registers(self) -> int:
+        """Registers that one chunk takes, of 4 bytes each."""
+        return max(1, self.chunk_bytes // 4)
+
+    @property
     def col_lanes(self) -> int:
         """Threads along one row."""
         least = max(1, self.threads // self.rows)

@@ -108,7 +108,7 @@ def _needed(
     staging = 0
     for side, batch in zip(chunks, batches, strict=True):
         held = max(1, batch // side.run) if batch else side.passes
-        staging += held * side.run * max(1, side.vec // 2) * (1 + side.transposed)
+        staging += held * side.run * side.registers * (1 + side.transposed)
     gradients, pixels = chunks
     columns = 2 if batches[1] else pixels.passes
     state = gradients.run + ROW * pixels.run + COLUMN * columns

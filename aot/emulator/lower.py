@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aot.emulator import layout
 from aot.emulator.form import Form
+from aot.emulator.lower_clamp import clamp_float, clamped_integer
 from aot.emulator.lower_lanes import lower_lane, lower_lane_exchange, lower_swap
 from aot.emulator.lower_memory import lower_memory, lower_scalar_memory
 from aot.emulator.lower_valu import read_operand, valu_write_mask, write_result
@@ -12,7 +13,7 @@ from aot.emulator.spec import Spec
 from aot.emulator.table_memory import MEMORY
 from aot.emulator.table_mfma import MFMA
 from aot.emulator.tables import SPECS
-from aot.emulator.values import BITS, Value, high16, high32, low16, low32, pack32, select
+from aot.emulator.values import BITS, Value, high16, high32, low16, low32, pack32
 
 
 def lower(machine: Machine, form: Form) -> None:
@@ -174,22 +175,3 @@ def _mixed(m: Machine, form: Form, slot: int, source: int) -> Value:
     if "|" in form.kinds[slot]:
         value = abs(value)
     return -value if "-" in form.kinds[slot] else value
-
-
-def clamp_float(value: Value) -> Value:
-    """To [0, 1]; NaN becomes 0."""
-    low = select(value > 0.0, value, value.ops.const(0.0, value.type))
-    return select(low < 1.0, low, value.ops.const(1.0, value.type))
-
-
-def clamped_integer(name: str, a: Value, b: Value) -> Value:
-    """A saturating sum or difference."""
-    wide = "i64"
-    x, y = (
-        a.to("i64") if a.type[0] == "i" else a.to("u64").cast(wide),
-        b.to("i64") if b.type[0] == "i" else b.to("u64").cast(wide),
-    )
-    exact = x - y if "_sub_" in name else x + y
-    bits = BITS[a.type]
-    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if a.type[0] == "i" else (0, (1 << bits) - 1)
-    return exact.max(low).min(high).to(a.type)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aot.emulator.form import Form
+from aot.emulator.lower_clamp import clamp_float, clamped_integer
 from aot.emulator.machine import Machine
 from aot.emulator.spec import Spec
 from aot.emulator.values import BITS, Value, high16, high32, is_float, low16, low32, pack64, select
@@ -126,18 +127,13 @@ def _signed(value: Value, kind: str) -> Value:
 def _shaped(m: Machine, form: Form, value: Value) -> Value:
     """Clamp and denormal mode."""
     if is_float(value.type):
-        if form.get("clamp"):
-            low = select(value > 0.0, value, m.ops.const(0.0, value.type))
-            value = select(low < 1.0, low, m.ops.const(1.0, value.type))
-        value = m.flushed(value)
+        value = m.flushed(clamp_float(value) if form.get("clamp") else value)
     return value
 
 
 def write_result(m: Machine, form: Form, spec: Spec, slot: int, type_: str, value: Value, mask: Value) -> None:
     """Write a result of a type to the vector register (or the scalar) at a slot."""
     if form.get("clamp") and not is_float(value.type):
-        from aot.emulator.lower import clamped_integer
-
         sources = [read_operand(m, form, slot + 1 + i, t, i) for i, t in enumerate(spec.operands)]
         value = clamped_integer(spec.name, *sources)
     value = _shaped(m, form, value)

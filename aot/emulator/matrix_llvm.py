@@ -9,7 +9,6 @@ is one piece of a row of D, so each k adds broadcast(A[k][row]) * B[k][columns] 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import llvmlite.binding as llvm
 
@@ -17,21 +16,19 @@ from aot.emulator import layout
 from aot.emulator.ops_llvm import Function
 from aot.emulator.table_mfma import MatrixSpec
 from aot.emulator.values import LANES, Value, pack64, settled
-
-if TYPE_CHECKING:
-    from aot.emulator.machine_llvm import LlvmMachine
+from aot.emulator.wave_llvm import LlvmWave
 
 _PIECE = 16
 
 
-def write_matrix(m: LlvmMachine, spec: MatrixSpec) -> None:
+def write_matrix(m: LlvmWave, spec: MatrixSpec) -> None:
     if spec.blocks == 1 and spec.m in (16, 32) and spec.accumulator == "f32":
         _rank_one(m, spec)
     else:
         _by_shuffles(m, spec)
 
 
-def _elements(m: LlvmMachine, spec: MatrixSpec, slot: int) -> list[Value]:
+def _elements(m: LlvmWave, spec: MatrixSpec, slot: int) -> list[Value]:
     """Element j of all lanes, in the type of the product."""
     values: list[Value] = []
     for dword in range(spec.operand_dwords):
@@ -50,7 +47,7 @@ def _elements(m: LlvmMachine, spec: MatrixSpec, slot: int) -> list[Value]:
     return values
 
 
-def _rank_one(m: LlvmMachine, spec: MatrixSpec) -> None:
+def _rank_one(m: LlvmWave, spec: MatrixSpec) -> None:
     if spec.element == "bf16" and host_has_bf16_dot():
         with m.f.when(_dot_is_exact(m, spec)):
             _update(m, spec, _stage(m, spec, _words), pairs=True)
@@ -58,14 +55,12 @@ def _rank_one(m: LlvmMachine, spec: MatrixSpec) -> None:
     _update(m, spec, _stage(m, spec, _elements), pairs=False)
 
 
-def _words(m: LlvmMachine, spec: MatrixSpec, slot: int) -> list[Value]:
+def _words(m: LlvmWave, spec: MatrixSpec, slot: int) -> list[Value]:
     """The register words themselves: pairs of 16-bit elements."""
     return [m.vector(slot, dword) for dword in range(spec.operand_dwords)]
 
 
-def _stage(
-    m: LlvmMachine, spec: MatrixSpec, values_of: Callable[[LlvmMachine, MatrixSpec, int], list[Value]]
-) -> list[Value]:
+def _stage(m: LlvmWave, spec: MatrixSpec, values_of: Callable[[LlvmWave, MatrixSpec, int], list[Value]]) -> list[Value]:
     """A and B in memory: [k or pair of k][row or column], 4 bytes each."""
     f, edge = m.f, spec.m
     staged = []
@@ -82,14 +77,14 @@ def _stage(
     return staged
 
 
-def _update(m: LlvmMachine, spec: MatrixSpec, staged: list[Value], pairs: bool) -> None:
+def _update(m: LlvmWave, spec: MatrixSpec, staged: list[Value], pairs: bool) -> None:
     """Four accumulator registers at a time: 16 pieces, which stay in vector registers over all k."""
     f, edge = m.f, spec.m
     a, b = staged
     constant = m.form.kinds[3] != "v"
     added = m.scalar(3).cast("f32") if constant else None
-    source = m._place(3, 0, layout.REGISTER_BYTES) if not constant else None
-    target = m._place(0, 0, layout.REGISTER_BYTES)
+    source = m.place(3, 0, layout.REGISTER_BYTES) if not constant else None
+    target = m.place(0, 0, layout.REGISTER_BYTES)
     steps = list(range(spec.k // 2)) if pairs else spec.k_order
     # A NaN in any result makes this sum one; so may opposite infinities, which costs time and changes nothing.
     witness = f.variable(f.widen(f.const(0.0, "f32"), _PIECE))
@@ -144,7 +139,7 @@ def _dot(f: Function, total: Value, b: Value, a: Value) -> Value:
     return f.call("llvm.x86.avx512bf16.dpbf16ps.512", "f32", _PIECE, [total, *halves])
 
 
-def _dot_is_exact(m: LlvmMachine, spec: MatrixSpec) -> Value:
+def _dot_is_exact(m: LlvmWave, spec: MatrixSpec) -> Value:
     """Whether no denormal can occur: factors are 0 or at least 2^-50 (so products and sums of them are multiples of
     2^-124 at least), addends are 0 or normal."""
     f = m.f
@@ -167,7 +162,7 @@ def _dot_is_exact(m: LlvmMachine, spec: MatrixSpec) -> Value:
     return exact & (f.reduce("umin", addends) >= (1 << 24) - 1)
 
 
-def _by_shuffles(m: LlvmMachine, spec: MatrixSpec) -> None:
+def _by_shuffles(m: LlvmWave, spec: MatrixSpec) -> None:
     f: Function = m.f
     a, b = _elements(m, spec, 1), _elements(m, spec, 2)
     homes = {spec.a_place(lane, j): (lane, j) for lane in range(LANES) for j in range(spec.per_lane)}

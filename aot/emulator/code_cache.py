@@ -21,6 +21,7 @@ import llvmlite.binding as llvm
 from aot.emulator.form import Form
 from aot.emulator.handlers import write_handler
 from aot.emulator.ops_llvm import Function, module_text
+from aot.emulator.runtime_buffer import buffer_functions
 from aot.emulator.runtime_core import core_functions
 from aot.emulator.runtime_memory import memory_functions
 from aot.emulator.runtime_names import HELPER_NAMES
@@ -49,7 +50,7 @@ def cache_folder() -> Path:
 
 def _sources_digest() -> bytes:
     digest = hashlib.sha256(_MAGIC)
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.digest()
 
@@ -106,8 +107,7 @@ class CodeCache:
         path = cache_folder() / f"{_RUNTIME}.pack"
         pack = _read_pack(path)
         if pack is None or pack[0] != names:
-            functions = [*core_functions(), *memory_functions(), *store_functions(), *schedule_functions()]
-            pack = names, self._emit(functions)
+            pack = names, self._emit(_runtime_functions())
             _write_pack(path, *pack)
             prune_versions(path.parent)
         with contextlib.suppress(OSError):
@@ -167,6 +167,16 @@ class CodeCache:
 def code_cache() -> CodeCache:
     """The one of this process."""
     return CodeCache()
+
+
+def _runtime_functions() -> list[Function]:
+    return [
+        *core_functions(),
+        *memory_functions(),
+        *buffer_functions(),
+        *store_functions(),
+        *schedule_functions(),
+    ]
 
 
 def prune_versions(current: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aot.emulator import layout
 from aot.emulator.decode_memory import decode_memory
@@ -21,9 +21,6 @@ from aot.emulator.spec import ONLY_950, Spec
 from aot.emulator.table_memory import MEMORY
 from aot.emulator.table_mfma import MFMA, MatrixSpec
 from aot.emulator.tables import LANE, SPECS
-
-if TYPE_CHECKING:
-    from aot.emulator.records import Records, Template
 
 _DPP_CONTROLS = (
     "row_shl",
@@ -56,7 +53,7 @@ class Known:
     size: int
     text: str
     decoded: Decoded
-    template: Template | None = None  # what the generated engine made of it
+    kept: object = None  # what an engine made of it, for its next meeting with it
 
 
 @dataclass(slots=True)
@@ -85,13 +82,12 @@ class Instruction:
         return self.known.decoded.form
 
 
-@dataclass
+@dataclass(eq=False)
 class Program:
-    """The decoded kernel: instructions in address order, index by address."""
+    """The decoded kernel: instructions in address order, index by address. One is equal to itself only."""
 
     instructions: list[Instruction]
     by_pc: dict[int, int] = field(default_factory=dict)
-    records: dict[bool, Records] = field(default_factory=dict, repr=False)  # what the generated engine made of it
 
     @cached_property
     def sets_mode(self) -> bool:

@@ -12,11 +12,10 @@ from aot.emulator.decode import Instruction
 from aot.emulator.faults import FaultSignal
 from aot.emulator.machine import Machine
 from aot.emulator.matrix_numpy import multiply
-from aot.emulator.memory import Memory
+from aot.emulator.memory import PRIVATE_APERTURE, SHARED_APERTURE, Memory
 from aot.emulator.numerics import flush
 from aot.emulator.ops_numpy import NumpyOps
 from aot.emulator.sanitizer import ATOMIC, READ, WRITE, DirectLoad, LdsAccess, Outstanding, WaitQueues
-from aot.emulator.setup import PRIVATE_APERTURE, SHARED_APERTURE
 from aot.emulator.stores import StoreLog
 from aot.emulator.table_memory import ATOMIC as ATOMIC_FUNCTIONS
 from aot.emulator.table_memory import MemorySpec

@@ -17,6 +17,8 @@ from aot.emulator.errors import LaunchError
 WINDOW_BITS = 36
 LEAD = 1 << 20
 MAX_BUFFERS = 1023
+# High halves of the flat apertures, which lie behind the last window.
+SHARED_APERTURE, PRIVATE_APERTURE = 0x00020000, 0x00030000
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from aot.emulator.decode import BRANCHES, Instruction, Known, Program
 from aot.emulator.form import Form
 from aot.emulator.handlers import LGKM_SLOT, TARGET_SLOT, VM_SLOT
 from aot.emulator.program import Pool, resolve
+from aot.emulator.setup import KEPT_PROGRAMS
 from aot.emulator.table_memory import MEMORY
 
 # Behind the last instruction: whoever gets there has run off the code.
@@ -55,11 +56,12 @@ _FORMS: list[Form] = []
 _NO_ROW, _NO_SET = bytes(layout.RECORD_BYTES), bytes(layout.SET_BYTES)
 
 
+@lru_cache(maxsize=KEPT_PROGRAMS)
 def build_records(program: Program, keeps_denormals: bool) -> Records:
-    """Resolve handlers (compiling what is missing) and lay out the records."""
+    """Resolve handlers (compiling what is missing) and lay out the records; kept for as many programs as are."""
     instructions = program.instructions
-    _make_templates({id(i.known): i.known for i in instructions if i.known.template is None}.values())
-    templates = [cast(Template, i.known.template) for i in instructions]
+    _make_templates({id(i.known): i.known for i in instructions if i.known.kept is None}.values())
+    templates = [cast(Template, i.known.kept) for i in instructions]
     code = _rows([t.row for t in templates], _NO_ROW)
     touched, late = _rows([t.touched for t in templates], _NO_SET), _rows([t.late for t in templates], _NO_SET)
     numbers = np.array([*(t.form for t in templates), _number(_END)])
@@ -111,7 +113,7 @@ def _make_templates(known: Collection[Known]) -> None:
         if form.name == "s_waitcnt":
             vm, lgkm = each.decoded.waits
             slots[number, VM_SLOT], slots[number, LGKM_SLOT] = vm & 0xFFFFFFFF, lgkm & 0xFFFFFFFF
-        each.template = Template(
+        each.kept = Template(
             form=_number(form),
             row=rows[number].tobytes(),
             touched=touched[number].tobytes(),

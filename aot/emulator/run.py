@@ -69,9 +69,6 @@ def run(
 
 
 def _records(launch: Launch) -> Records:
-    """The records of a program, kept with it."""
+    """The records of a program; handlers that need not look at MODE where it keeps all denormals throughout."""
     keeps_denormals = (launch.mode >> 4 & 0xF) == 0xF and not launch.program.sets_mode
-    kept = launch.program.records.get(keeps_denormals)
-    if kept is None:
-        kept = launch.program.records[keeps_denormals] = build_records(launch.program, keeps_denormals)
-    return kept
+    return build_records(launch.program, keeps_denormals)

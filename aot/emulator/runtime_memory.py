@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from aot.emulator import faults, layout
-from aot.emulator.memory import LEAD, MAX_BUFFERS, WINDOW_BITS
+from aot.emulator.memory import LEAD, MAX_BUFFERS, PRIVATE_APERTURE, SHARED_APERTURE, WINDOW_BITS
 from aot.emulator.ops_llvm import Function
 from aot.emulator.runtime_core import call, call_or_stop, context_of, helper, stop
+from aot.emulator.runtime_names import WIDTHS
 from aot.emulator.runtime_stores import commit, piece_types
-from aot.emulator.setup import PRIVATE_APERTURE, SHARED_APERTURE
 from aot.emulator.values import LANES, Value, select
 
 GROUP = 16  # lanes per transposition
@@ -493,9 +493,6 @@ def write_scalar_load() -> Function:
 
 
 def memory_functions() -> list[Function]:
-    from aot.emulator.runtime_buffer import buffer_functions
-    from aot.emulator.runtime_names import WIDTHS
-
     functions = [
         write_log(),
         write_unwritten("lds"),
@@ -515,4 +512,4 @@ def memory_functions() -> list[Function]:
             write_flat("load", width),
             write_flat("store", width),
         ]
-    return functions + buffer_functions()
+    return functions

@@ -22,13 +22,11 @@ from aot.emulator.decode import Program
 from aot.emulator.errors import LaunchError, UnmodelledStateError
 from aot.emulator.image import hidden_arguments, load_image
 from aot.emulator.known import decode_code
-from aot.emulator.memory import Memory
+from aot.emulator.memory import PRIVATE_APERTURE, SHARED_APERTURE, Memory
 from aot.toolchain import code_object
 from aot.toolchain.code_object import CodeObject
 from aot.toolchain.compute_unit import why_it_never_starts
 
-# High halves of the flat apertures; no buffer window reaches them.
-SHARED_APERTURE, PRIVATE_APERTURE = 0x00020000, 0x00030000
 WAVE = 64
 # Decoded code objects that are kept.
 KEPT_PROGRAMS = 8

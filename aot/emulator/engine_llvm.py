@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from aot.emulator import faults, layout
 from aot.emulator.code_cache import code_cache
-from aot.emulator.engine_numpy import Result
 from aot.emulator.errors import BudgetError
 from aot.emulator.faults import KINDS, Fault, register_name
 from aot.emulator.program import VECTORS, WAVE_BYTES
 from aot.emulator.records import Records
+from aot.emulator.report import Result
 from aot.emulator.runtime_names import HELPER_NAMES
 from aot.emulator.setup import Launch
 from aot.emulator.stores import give_back, take_tokens

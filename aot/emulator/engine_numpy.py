@@ -4,10 +4,8 @@ it."""
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from aot.emulator import faults, layout
 from aot.emulator.control import execute_hardware_register
@@ -17,20 +15,13 @@ from aot.emulator.faults import KINDS, Fault, FaultSignal
 from aot.emulator.lower import lower
 from aot.emulator.machine_numpy import Group, NumpyMachine
 from aot.emulator.ops_numpy import NumpyOps
+from aot.emulator.report import Result
 from aot.emulator.sanitizer import find_race
 from aot.emulator.setup import Launch
 from aot.emulator.stores import StoreLog
 from aot.emulator.table_memory import MEMORY
 
 _SKIPPED = {"s_nop", "s_sleep", "s_setprio", "s_icache_inv", "s_dcache_inv", "s_dcache_wb"}
-
-
-@dataclass
-class Result:
-    """Executions by instruction index, and the fault that stopped the run."""
-
-    times: npt.NDArray[np.int64]
-    fault: Fault | None
 
 
 class NumpyEngine:

@@ -14,6 +14,14 @@ from aot.emulator.errors import EmulatorError
 from aot.emulator.faults import Fault
 
 
+@dataclass
+class Result:
+    """What an engine returns: executions by instruction index, and the fault that stopped the run."""
+
+    times: npt.NDArray[np.int64]
+    fault: Fault | None
+
+
 class FaultError(EmulatorError):
     """A run whose program is at fault; raised only by `Report.check`."""
 

@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 
 from aot.emulator.engine_llvm import LlvmEngine
-from aot.emulator.engine_numpy import NumpyEngine, Result
+from aot.emulator.engine_numpy import NumpyEngine
 from aot.emulator.memory import Memory
 from aot.emulator.records import Records, build_records
-from aot.emulator.report import Report
+from aot.emulator.report import Report, Result
 from aot.emulator.setup import Launch, prepare
 from cache_schema.errors import UnknownValueError
 

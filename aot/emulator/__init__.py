@@ -29,8 +29,8 @@ Sanitizer, always on: see `faults` for what it finds, `sanitizer` for its model 
 
 from __future__ import annotations
 
-from aot.emulator.memory import Memory
 from aot.emulator.report import FaultError, Report
 from aot.emulator.run import EMULATOR_VERSION, run
+from aot.emulator.state.memory import Memory
 
 __all__ = ["EMULATOR_VERSION", "FaultError", "Memory", "Report", "run"]

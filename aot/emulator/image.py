@@ -7,7 +7,7 @@ import struct
 import numpy as np
 
 from aot.emulator.errors import LaunchError, UnmodelledStateError
-from aot.emulator.memory import Memory
+from aot.emulator.state.memory import Memory
 from aot.toolchain import elf
 from aot.toolchain.code_object import CodeObject
 

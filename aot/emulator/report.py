@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from aot.emulator.decode import Instruction
+from aot.emulator.decode.instruction import Instruction
 from aot.emulator.errors import EmulatorError
 from aot.emulator.faults import Fault
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from aot.emulator.engine_llvm import LlvmEngine
-from aot.emulator.engine_numpy import NumpyEngine
-from aot.emulator.memory import Memory
-from aot.emulator.records import Records, build_records
+from aot.emulator.engine_llvm.engine import LlvmEngine
+from aot.emulator.engine_llvm.records import Records, build_records
+from aot.emulator.engine_numpy.engine import NumpyEngine
+from aot.emulator.launch import Launch, prepare
 from aot.emulator.report import Report, Result
-from aot.emulator.setup import Launch, prepare
+from aot.emulator.state.memory import Memory
 from cache_schema.errors import UnknownValueError
 
 # Part of the evidence that a kernel was verified: raise it when any instruction changes its meaning.

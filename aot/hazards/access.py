@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aot.emulator.decode import Known
+from aot.emulator.decode.form import Decoded, OperandUse
+from aot.emulator.decode.instruction import Known
 from aot.emulator.errors import UnknownInstructionError
-from aot.emulator.form import Decoded, OperandUse
-from aot.emulator.table_memory import MEMORY
+from aot.emulator.isa.memory import MEMORY
 from aot.hazards.bits import ALWAYS, EXEC, HARDWARE, HARDWARE_NAMES, M0, SCALAR, SCALARS, VCC, VECTORS, joined
 from aot.hazards.matrix_passes import matrix_role
 

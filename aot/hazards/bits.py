@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from aot.emulator import layout
 from aot.emulator.faults import register_name
+from aot.emulator.state import layout
 
-#: VGPRs take bits 0-255, AGPRs 256-511, then the scalar cells in the numbering of `aot.emulator.layout`.
+#: VGPRs take bits 0-255, AGPRs 256-511, then the scalar cells in the numbering of `aot.emulator.state.layout`.
 SCALAR: Final = 512
 VECTORS: Final = (1 << SCALAR) - 1
 #: Hardware registers behind the scalar cells, one bit each.

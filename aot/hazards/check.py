@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from aot.emulator.decode import Known, Program
-from aot.emulator.known import KEPT_INSTRUCTIONS, decode_code
+from aot.emulator.decode.instruction import Known, Program
+from aot.emulator.decode.known import KEPT_INSTRUCTIONS, decode_code
 from aot.hazards.access import Access, access_of
 from aot.hazards.counters import Counters
 from aot.hazards.exec_mask import ExecMask

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from aot.emulator import layout
-from aot.emulator.decode import Instruction
+from aot.emulator.decode.instruction import Instruction
+from aot.emulator.state import layout
 from aot.hazards import bits
 from aot.hazards.access import Access
 from aot.hazards.finding import Finding

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aot.emulator.decode import decode
+from aot.emulator.decode.instruction import decode
 from aot.emulator.errors import LaunchError, UnknownInstructionError, UnmodelledStateError
 from tests.aot.emulator.program_text import program, run_program
 

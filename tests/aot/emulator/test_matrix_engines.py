@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from aot.emulator.table_mfma import MFMA, MatrixSpec
+from aot.emulator.isa.mfma import MFMA, MatrixSpec
 from tests.aot.emulator.program_text import program, run_program
 
 PLANE = 256

@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from aot.emulator import Report, layout
+from aot.emulator import Report
+from aot.emulator.state import layout
 from tests.aot.emulator.program_text import program, run_program
 from tests.aot.emulator.test_sanitizer import CASES, STORE
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from aot.emulator import Memory, run
-from aot.emulator.decode import decode, decode_program
+from aot.emulator.decode.instruction import decode, decode_program
 from aot.emulator.errors import BudgetError, EmulatorError, LaunchError, UnknownInstructionError
 from aot.toolchain.errors import CodeObjectError, DisassemblyError
 from cache_schema.errors import RockeAotError, UnknownValueError

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
-from aot.emulator.known import decode_code
+from aot.emulator.decode.known import decode_code
 from aot.farm.results import Chunk, Compiled, UnitResult
 from aot.farm.units import build_chunk
 from aot.toolchain import Toolchain, code_object

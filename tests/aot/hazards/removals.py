@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from aot.emulator.decode import Instruction, Known, Program
-from aot.emulator.known import decode_code
+from aot.emulator.decode.instruction import Instruction, Known, Program
+from aot.emulator.decode.known import decode_code
 from aot.hazards.access import access_of
 from aot.hazards.check import check_program, control_flow_of
 from aot.inspection.control_flow import Block, reachable

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from aot.emulator.known import decode_code
+from aot.emulator.decode.known import decode_code
 from aot.hazards import Finding, check_code
 from aot.hazards.wait_states import RULES
 from aot.toolchain import code_object

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from aot.emulator.table_memory import MEMORY
-from aot.emulator.table_mfma import MFMA
-from aot.emulator.tables import LANE, SPECS
+from aot.emulator.isa.memory import MEMORY
+from aot.emulator.isa.mfma import MFMA
+from aot.emulator.isa.tables import LANE, SPECS
 
 ARCHITECTURES = ("gfx942", "gfx950")
 #: The fast engine and the plain one; both come from one table and must agree with the oracle separately.

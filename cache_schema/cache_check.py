@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from cache_schema.cache_format import PAGE, SECTION_ALIGN
 from cache_schema.cache_reader import Cache
 from cache_schema.digest import table_digests
 from cache_schema.errors import CacheError
-from cache_schema.identity import FIELDS
 
 _CHUNK = 1 << 20
 
@@ -85,13 +86,17 @@ def _check_ledger(cache: Cache) -> list[str]:
         canonical = ledger.canonical()
     except ValueError as error:
         return [f"{cache.path}: {error}"]
-    pairs = [(canonical.table.columns[name], ledger.table.columns[name]) for name in FIELDS]
-    pairs += [(canonical.kind, ledger.kind), (canonical.reason, ledger.reason)]
+    digests = table_digests(ledger.table)
+    pairs: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = [
+        (table_digests(canonical.table), digests),
+        (canonical.kind, ledger.kind),
+    ]
+    pairs.append((canonical.reason, ledger.reason))
     same = canonical.reasons == ledger.reasons and canonical.details == dict(ledger.details)
     if not same or not all(np.array_equal(ours, theirs) for ours, theirs in pairs):
         return [f"{cache.path}: the ledger is not in its order"]
     built = {bytes(digest) for digest in cache.digests}
-    if any(bytes(digest) in built for digest in table_digests(ledger.table)):
+    if any(bytes(digest) in built for digest in digests):
         return [f"{cache.path}: an identity is both built and not"]
     return []
 

@@ -12,12 +12,12 @@ from cache_schema.cache_format import Header
 from cache_schema.cache_rules import block_rules, entry_rules, kernel_rules
 from cache_schema.errors import CacheError, RequestError
 from cache_schema.facts import KEY_BYTES
-from cache_schema.identity import FIELDS
+from cache_schema.file_families import FileFamilies, read_families
 from cache_schema.problem import DTYPES
 
 #: (offset, bytes) of a part of the index.
 Section = tuple[int, int]
-_NAMES = {"arch", "dtype", "groups", "layouts", "symbol", "provenance", "ledger"}
+_NAMES = {"arch", "dtype", "families", "groups", "layouts", "symbol", "provenance", "ledger"}
 _GROUPS = {"identity", "entry", "kernel", "block"}
 _ARCH = re.compile(r"gfx[0-9a-z]{1,20}")
 _SYMBOL = re.compile(r"[A-Za-z0-9_.$]{0,200}")
@@ -29,6 +29,7 @@ class Directory:
 
     arch: str
     dtype: str
+    families: FileFamilies
     identity: Any
     vocabulary: Section
     entries: ColumnGroup
@@ -56,14 +57,11 @@ def read_directory(data: Any, index: Source, header: Header) -> Directory:
     if not isinstance(arch, str) or not _ARCH.fullmatch(arch) or dtype not in DTYPES:
         raise CacheError(f"{where}: malformed directory: a cache of nothing that is known")
     identity = groups["identity"]
-    columns = identity.get("columns")
-    if not isinstance(columns, dict) or columns.keys() != set(FIELDS):
-        other = sorted(set(columns if isinstance(columns, dict) else ()) ^ set(FIELDS))
-        raise CacheError(f"{where}: written for another identity record; it differs in {', '.join(other)[:200]}")
     layouts, symbol = _layouts(where, data["layouts"]), _symbol(where, data["symbol"])
     return Directory(
         arch=arch,
         dtype=dtype,
+        families=read_families(where, data["families"]),
         identity=identity,
         vocabulary=_section(where, "vocabulary", identity.get("vocab"), space),
         entries=ColumnGroup(index, "entry", groups["entry"], entry_rules(kernels), space),

@@ -1,4 +1,4 @@
-"""The cache file, version 1. One immutable file per (architecture, dtype), opened by mmap. Little-endian throughout.
+"""The cache file, version 2. One immutable file per (architecture, dtype), opened by mmap. Little-endian throughout.
 
     file       = header directory page-table pad index frames seal
     header     = magic version u32, header-bytes u32, file-bytes u64, index-offset u64, index-bytes u64,
@@ -13,11 +13,13 @@
 
     directory  = JSON object:
       arch, dtype      strings
+      families         the families of the file and their fields (`file_families`)
       groups           {name: group}
         group          {rows, columns: {column: [dtype, items, offset] | ["const", value]}, vocab?: [offset, bytes]}
                          `items` values per row; offsets are from the start of the index; vocab is a section of JSON
                          {text column: [words, ascending]}
-          identity       one column per field of Identity, in digest order
+          identity       family (its position among the families, ascending by name) and one column per field of
+                         them, in digest order; rows of families that lack a field hold 0, false or ""
           entry          digest (20 x u1, ascending), kernel (number of the kernel)
           kernel         content_key, blob_digest (32 x u1), layout (number of the argument list), the resources and,
                          if `symbol` is null, symbol (bytes padded with zeros); kernels stand in similarity order
@@ -25,9 +27,9 @@
       layouts          argument lists
       symbol           [prefix, digits]: a symbol is the prefix and the first hex digits of its content key; or null
       provenance       [offset, bytes] of a JSON section
-      ledger           [offset, bytes] of a JSON section {group, vocab, frame: [offset, bytes, raw bytes], reasons,
-                         details: [[row, text]]}; the section at `frame` is one zstd frame that unpacks to the columns
-                         of the group (fields of Identity, kind, reason), whose offsets are from its own start
+      ledger           [offset, bytes] of a JSON section {identity, outcome, vocab, frame: [offset, bytes, raw bytes],
+                         reasons, details: [[row, text]]}; the section at `frame` is one zstd frame that unpacks to the
+                         columns of both groups (those of an identity; kind and reason), with offsets from its own start
 
 Whatever the checksums say, a count, size or offset is held against the file and its neighbours before it is used
 (`cache_directory`), a value against what its column may hold (`cache_rules`).
@@ -49,7 +51,7 @@ from cache_schema.errors import CacheError
 from cache_schema.strict_json import loads
 
 MAGIC = b"\x89ROCKE\r\n"
-VERSION = 1
+VERSION = 2
 SUFFIX = ".rocke"
 _HEADER = struct.Struct("<8sIIQQQIIII")
 HEADER_BYTES = _HEADER.size
@@ -114,8 +116,16 @@ def read_header(data: bytes, file_bytes: int, where: str) -> Header:
     if len(data) < HEADER_BYTES:
         raise CacheError(f"{where}: truncated inside the header ({file_bytes} bytes)")
     _magic, version, header_bytes, *numbers, crc = _HEADER.unpack(data[:HEADER_BYTES])
+    if version > VERSION:
+        raise CacheError(
+            f"{where}: format version {version} is newer than version {VERSION}, which this release of rocke-aot "
+            "reads; use a newer release"
+        )
     if version != VERSION:
-        raise CacheError(f"{where}: format version {version}; this program reads version {VERSION}")
+        raise CacheError(
+            f"{where}: format version {version} is older than version {VERSION}, which this release reads; "
+            "build the cache again"
+        )
     if zlib.crc32(data[: HEADER_BYTES - 4]) != crc or header_bytes != HEADER_BYTES:
         raise CacheError(f"{where}: damaged header")
     header = Header(*numbers)

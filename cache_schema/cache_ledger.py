@@ -6,13 +6,12 @@ from typing import Any
 
 from cache_schema.blobs import decompress_block
 from cache_schema.cache_columns import ColumnGroup, Source, rows_of
-from cache_schema.cache_rules import LEDGER_BYTES, LEDGER_ROWS, checked_vocabulary, ledger_rules, require_own
+from cache_schema.cache_rules import LEDGER_BYTES, LEDGER_ROWS, checked_vocabulary, outcome_rules, require_own
 from cache_schema.errors import CacheError
-from cache_schema.identity import FIELDS
+from cache_schema.file_families import FileFamilies
 from cache_schema.ledger import Ledger
-from cache_schema.table import IdentityTable
 
-_NAMES = {"group", "vocab", "frame", "reasons", "details"}
+_NAMES = {"identity", "outcome", "vocab", "frame", "reasons", "details"}
 
 
 class _Unpacked:
@@ -29,7 +28,7 @@ class _Unpacked:
         return self._content[offset : offset + length]
 
 
-def read_ledger(index: Source, description: Any, arch: str, dtype: str) -> Ledger:
+def read_ledger(index: Source, families: FileFamilies, description: Any, arch: str, dtype: str) -> Ledger:
     """The ledger of an index, from its JSON description; CacheError for one that cannot be."""
     where = index.where
     if not isinstance(description, dict) or description.keys() != _NAMES:
@@ -38,18 +37,21 @@ def read_ledger(index: Source, description: Any, arch: str, dtype: str) -> Ledge
     if not (isinstance(frame, list) and len(frame) == 3 and all(type(number) is int for number in frame)):
         raise CacheError(f"{where}: malformed ledger: no frame")
     offset, length, raw_bytes = frame
-    if not 0 <= raw_bytes <= LEDGER_BYTES or rows_of(where, "ledger", description["group"]) > LEDGER_ROWS:
-        raise CacheError(f"{where}: a ledger of more than {LEDGER_ROWS} rows or {LEDGER_BYTES} bytes")
+    rows = {rows_of(where, "ledger", description[name]) for name in ("identity", "outcome")}
+    if not 0 <= raw_bytes <= LEDGER_BYTES or max(rows) > LEDGER_ROWS or len(rows) > 1:
+        raise CacheError(
+            f"{where}: a ledger of more than {LEDGER_ROWS} rows or {LEDGER_BYTES} bytes, or of two lengths"
+        )
     if not isinstance(reasons, list) or not all(type(reason) is str for reason in reasons):
         raise CacheError(f"{where}: malformed ledger: reasons that are no words")
-    vocab = checked_vocabulary(where, description["vocab"])
+    vocab = checked_vocabulary(where, families, description["vocab"])
     require_own(where, vocab, arch, dtype)
     try:
-        content = decompress_block(index.view(offset, length), raw_bytes)
-        rules = ledger_rules(vocab, len(reasons))
-        group = ColumnGroup(_Unpacked(where, content), "ledger", description["group"], rules, raw_bytes)
-        table = IdentityTable(group.rows, {name: group[name] for name in FIELDS}, vocab)
-        return Ledger.of(table, group["kind"], group["reason"], reasons, _details(where, details))
+        unpacked = _Unpacked(where, decompress_block(index.view(offset, length), raw_bytes))
+        identity = ColumnGroup(unpacked, "ledger", description["identity"], families.rules(vocab), raw_bytes)
+        outcome = ColumnGroup(unpacked, "ledger", description["outcome"], outcome_rules(len(reasons)), raw_bytes)
+        table = families.table(identity, vocab)
+        return Ledger.of(table, outcome["kind"], outcome["reason"], reasons, _details(where, details))
     except ValueError as error:
         raise CacheError(f"{where}: malformed ledger: {error}") from error
 

@@ -26,15 +26,15 @@ from cache_schema.cache_directory import Section, checked_symbol, read_directory
 from cache_schema.cache_format import FRONT_BYTES, SEAL_BYTES, Header, read_front, read_header
 from cache_schema.cache_ledger import read_ledger
 from cache_schema.cache_pages import CheckedIndex
-from cache_schema.cache_rules import checked_vocabulary, identity_rules, require_own
+from cache_schema.cache_rules import checked_vocabulary, require_own
 from cache_schema.digest import DIGEST_BYTES, identity_digest, table_digests
 from cache_schema.errors import CacheError, RequestError
 from cache_schema.facts import RESOURCES
-from cache_schema.identity import FIELDS, Identity
+from cache_schema.identity import Identity
 from cache_schema.ledger import Ledger
 from cache_schema.outcome import Outcome, OutcomeKind
 from cache_schema.strict_json import loads
-from cache_schema.table import IdentityTable
+from cache_schema.table import FAMILY, IdentityTable
 
 #: Steps of interpolation before the search falls back to halving; digests are uniform, so two or three are enough.
 INTERPOLATION_STEPS = 4
@@ -143,13 +143,13 @@ class Cache:
     @cached_property
     def identities(self) -> ColumnGroup:
         """The columns of all identities in order of digest, text as positions in the vocabulary."""
-        rules = identity_rules(self._vocab)
+        rules = self._directory.families.rules(self._vocab)
         return ColumnGroup(self.index, "identity", self._directory.identity, rules, self.header.index_bytes)
 
     @cached_property
     def table(self) -> IdentityTable:
         """All identities in order of digest; columns are read when first used."""
-        return IdentityTable(len(self), self.identities, self._vocab)
+        return self._directory.families.table(self.identities, self._vocab)
 
     @property
     def digests(self) -> npt.NDArray[np.uint8]:
@@ -183,10 +183,12 @@ class Cache:
 
     def identity(self, entry: int) -> Identity:
         """Identity of one entry, held against its digest."""
-        values = {name: self.identities.at(name, entry) for name in FIELDS}
+        families = self._directory.families
+        stored = {name: self.identities.at(name, entry) for name in self.identities}
+        code = stored.pop(FAMILY)
         for name, words in self._vocab.items():
-            values[name] = words[values[name]]
-        identity = Identity(**values)
+            stored[name] = words[stored[name]]
+        identity: Identity = families.read[code].record(**families.values(stored, code))
         if identity_digest(identity) != self.entries.at("digest", entry):
             raise CacheError(f"{self.path}: the digest of entry {entry} is not that of its identity")
         return identity
@@ -280,7 +282,8 @@ class Cache:
     @cached_property
     def ledger(self) -> Ledger:
         """The candidates that have no kernel, with the reason."""
-        return read_ledger(self.index, self._json(self._directory.ledger), self.arch, self.dtype)
+        families, description = self._directory.families, self._json(self._directory.ledger)
+        return read_ledger(self.index, families, description, self.arch, self.dtype)
 
     @cached_property
     def provenance(self) -> dict[str, Any]:
@@ -323,7 +326,9 @@ class Cache:
 
     @cached_property
     def _vocab(self) -> dict[str, tuple[str, ...]]:
-        vocabulary = checked_vocabulary(str(self.path), self._json(self._directory.vocabulary))
+        vocabulary = checked_vocabulary(
+            str(self.path), self._directory.families, self._json(self._directory.vocabulary)
+        )
         require_own(str(self.path), vocabulary, self.arch, self.dtype)
         return vocabulary
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from cache_schema.cache_columns import FLAG, TEXT, Rule, hashes, integer
+from cache_schema.cache_columns import TEXT, Rule, hashes, integer
 from cache_schema.digest import DIGEST_BYTES
 from cache_schema.errors import CacheError
 from cache_schema.facts import KEY_BYTES, RESOURCES
-from cache_schema.identity import FIELD_KIND, FIELDS
+from cache_schema.file_families import FileFamilies
 from cache_schema.outcome import OutcomeKind
-from cache_schema.problem import DIRECTIONS, ELEM_BYTES
+from cache_schema.problem import ELEM_BYTES
 
 #: A code object, and so what one frame unpacks to: a hundred times the largest kernel that was ever built here.
 CODE_BYTES = 1 << 24
@@ -25,22 +25,6 @@ LEDGER_ROWS = 1 << 22
 LEDGER_BYTES = 1 << 27
 #: Different words of one text field.
 VOCABULARY_WORDS = 4096
-#: Tiles, widths and counts of an identity: no workgroup has more threads, no tile more rows.
-_MOST_OF_A_TILE = 4096
-_INT32 = 2**31 - 1
-
-_IDENTITY: dict[str, Rule] = {
-    **{name: FLAG if FIELD_KIND[name] == "bool" else integer(0, _MOST_OF_A_TILE) for name in FIELDS},
-    # What a problem has to match is as large as problems are.
-    **{
-        name: integer(0, _INT32)
-        for name in FIELDS
-        if name.startswith(("filter_", "stride_", "dilation_", "pad_")) or name in ("cpg", "kpg", "block_h")
-    },
-    "wave_size": integer(64, 64),
-    "split_k": integer(1, _MOST_OF_A_TILE),
-    "group_merge": integer(1, _MOST_OF_A_TILE),
-}
 #: Waves of 64 lanes, registers of a lane and bytes of LDS that hardware is far from.
 _RESOURCES = {
     **{name: integer(0, 2**32 - 1) for name in RESOURCES},
@@ -53,13 +37,6 @@ _RESOURCES = {
 }
 #: Words that arithmetic depends on; all other text is only compared.
 _KNOWN_WORDS = {name: tuple(ELEM_BYTES) for name in ("dtype_a", "dtype_b", "dtype_d")}
-_KNOWN_WORDS["direction"] = (*DIRECTIONS, *(f"direct_{direction}" for direction in DIRECTIONS))
-
-
-def identity_rules(vocabulary: Mapping[str, Sequence[str]]) -> dict[str, Rule]:
-    """One rule per field of an identity; text is a position in its vocabulary."""
-    words = {name: integer(0, len(words) - 1) for name, words in vocabulary.items()}
-    return {name: words.get(name, _IDENTITY[name]) for name in FIELDS}
 
 
 def entry_rules(kernels: int) -> dict[str, Rule]:
@@ -84,21 +61,20 @@ def block_rules(kernels: int, frames_bytes: int) -> dict[str, Rule]:
     }
 
 
-def ledger_rules(vocabulary: Mapping[str, Sequence[str]], reasons: int) -> dict[str, Rule]:
-    """Columns of the ledger."""
+def outcome_rules(reasons: int) -> dict[str, Rule]:
+    """Columns of the ledger beside the identities."""
     kinds = [int(kind) for kind in OutcomeKind if not kind.delivered]
     return {
-        **identity_rules(vocabulary),
         "kind": integer(min(kinds), max(kinds)),
         "reason": integer(0, min(reasons, 2**15) - 1),
     }
 
 
-def checked_vocabulary(where: str, vocabulary: object) -> dict[str, tuple[str, ...]]:
-    """The words of every text field, ascending; CacheError for anything else."""
-    names = [name for name in FIELDS if FIELD_KIND[name] == "str"]
+def checked_vocabulary(where: str, families: FileFamilies, vocabulary: object) -> dict[str, tuple[str, ...]]:
+    """The words of every text field of the file, ascending; CacheError for anything else."""
+    names = [name for name, entry in families.stored.items() if entry.kind == "str"]
     if not isinstance(vocabulary, dict) or sorted(vocabulary) != sorted(names):
-        raise CacheError(f"{where}: the vocabulary is not that of an identity")
+        raise CacheError(f"{where}: the vocabulary is not that of its identities")
     for name in names:
         words = vocabulary[name]
         if not isinstance(words, list) or len(words) > VOCABULARY_WORDS or not all(type(w) is str for w in words):
@@ -114,5 +90,5 @@ def checked_vocabulary(where: str, vocabulary: object) -> dict[str, tuple[str, .
 def require_own(where: str, vocabulary: Mapping[str, Sequence[str]], arch: str, dtype: str) -> None:
     """All identities are of the architecture and data type of the cache."""
     for name, word in (("arch", arch), ("dtype_a", dtype)):
-        if any(other != word for other in vocabulary[name]):
+        if any(other != word for other in vocabulary.get(name, ())):
             raise CacheError(f"{where}: a cache of {arch} {dtype} has kernels of another {name}")

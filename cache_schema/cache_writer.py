@@ -24,17 +24,16 @@ from cache_schema.cache_rules import (
     LEDGER_ROWS,
     block_rules,
     entry_rules,
-    identity_rules,
     kernel_rules,
-    ledger_rules,
+    outcome_rules,
 )
 from cache_schema.digest import DIGEST_BYTES, table_digests
 from cache_schema.errors import DeliveryError
 from cache_schema.facts import RESOURCES, EntryFacts, KernelTable
-from cache_schema.identity import FIELDS
+from cache_schema.file_families import FileFamilies, describe_families
 from cache_schema.ledger import Ledger
 from cache_schema.similarity import similarity_order
-from cache_schema.table import IdentityTable, concat
+from cache_schema.table import FAMILY, IdentityTable, concat, merged_schemas
 
 #: SHA-256 of a code object -> its bytes.
 BlobProvider = Callable[[bytes], bytes]
@@ -74,6 +73,8 @@ def write_cache(
     ledger = ledger.canonical()
     _check_names(ledger.table, arch, dtype)
     _check_disjoint(digests, ledger)
+    schemas = merged_schemas((*table.schemas, *ledger.table.schemas))
+    families = FileFamilies(str(path), schemas, schemas)
 
     with replace_file(path) as file, scratch_file(path) as frames:
         block = _write_frames(frames, kernels, blobs, executor)
@@ -81,8 +82,9 @@ def write_cache(
         directory = {
             "arch": arch,
             "dtype": dtype,
+            "families": describe_families(schemas),
             "groups": {
-                "identity": _add_identities(index, table),
+                "identity": _add_identities(index, table, families),
                 "entry": index.add_group(
                     len(table), {"digest": digests, "kernel": kernel_of}, entry_rules(len(kernels))
                 ),
@@ -92,7 +94,7 @@ def write_cache(
             "layouts": [layout.to_json() for layout in kernels.layouts],
             "symbol": _symbol_rule(kernels),
             "provenance": _add_json(index, dict(provenance)),
-            "ledger": _add_ledger(index, ledger),
+            "ledger": _add_ledger(index, ledger, families),
         }
         return _assemble(file, to_json(directory), index, frames)
 
@@ -127,7 +129,7 @@ def _assemble(file: BinaryIO, directory: bytes, index: Sections, frames: BinaryI
 
 def _check_names(table: IdentityTable, arch: str, dtype: str) -> None:
     for name, wanted in (("arch", arch), ("dtype_a", dtype)):
-        if not table.equals(name, wanted).all():
+        if any(word != wanted for word in table.vocab[name]):
             raise ValueError(f"cache of {arch} {dtype}: a row has another {name}, of {table.vocab[name]}")
 
 
@@ -230,9 +232,19 @@ def _add_json(index: Sections, data: Any) -> list[int]:
     return [index.add(text), len(text)]
 
 
-def _add_identities(index: Sections, table: IdentityTable) -> dict[str, Any]:
-    group = index.add_group(len(table), {name: table.columns[name] for name in FIELDS}, identity_rules(table.vocab))
-    return {**group, "vocab": _add_json(index, {name: list(words) for name, words in table.vocab.items()})}
+def _add_identities(index: Sections, table: IdentityTable, families: FileFamilies) -> dict[str, Any]:
+    group, vocabulary = _identity_group(index, table, families)
+    return {**group, "vocab": _add_json(index, vocabulary)}
+
+
+def _identity_group(
+    index: Sections, table: IdentityTable, families: FileFamilies
+) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """The columns of identities, all families of the file considered, and their words."""
+    wide = table.widened(families.written)
+    columns = {name: wide.columns[name] for name in (FAMILY, *families.stored)}
+    group = index.add_group(len(wide), columns, families.rules(wide.vocab))
+    return group, {name: list(words) for name, words in wide.vocab.items() if name != FAMILY}
 
 
 def _add_kernels(index: Sections, kernels: KernelTable) -> dict[str, Any]:
@@ -265,19 +277,20 @@ def _symbol_rule(kernels: KernelTable) -> list[Any] | None:
     return [prefix, digits]
 
 
-def _add_ledger(index: Sections, ledger: Ledger) -> list[int]:
+def _add_ledger(index: Sections, ledger: Ledger, families: FileFamilies) -> list[int]:
     packed = Sections()
-    columns = {name: ledger.table.columns[name] for name in FIELDS}
-    columns |= {"kind": ledger.kind, "reason": ledger.reason}
-    group = packed.add_group(len(ledger), columns, ledger_rules(ledger.table.vocab, len(ledger.reasons)))
+    identity, vocabulary = _identity_group(packed, ledger.table, families)
+    columns: dict[str, npt.NDArray[Any]] = {"kind": ledger.kind, "reason": ledger.reason}
+    outcome = packed.add_group(len(ledger), columns, outcome_rules(len(ledger.reasons)))
     if len(ledger) > LEDGER_ROWS or len(packed.data) > LEDGER_BYTES:
         raise ValueError(f"a ledger of {len(ledger)} rows and {len(packed.data)} bytes")
     frame = zstandard.ZstdCompressor(level=blob_blocks.LEVEL).compress(bytes(packed.data))
     return _add_json(
         index,
         {
-            "group": group,
-            "vocab": {name: list(words) for name, words in ledger.table.vocab.items()},
+            "identity": identity,
+            "outcome": outcome,
+            "vocab": vocabulary,
             "frame": [index.add(frame), len(frame), len(packed.data)],
             "reasons": list(ledger.reasons),
             "details": [[row, text] for row, text in ledger.details.items()],

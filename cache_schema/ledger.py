@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cache_schema.identity import FIELDS, Identity
+from cache_schema.identity import Identity
 from cache_schema.outcome import Outcome, OutcomeKind
 from cache_schema.table import IdentityTable, concat, is_constant
 
@@ -90,7 +90,7 @@ class Ledger:
         recode[used] = [words.index(self.reasons[int(code)]) for code in used]
         # Text codes follow sorted vocabularies, so that sorting by code is sorting by text.
         table = concat([self.table])
-        varying = [table.columns[name] for name in FIELDS if not is_constant(table.columns[name])]
+        varying = [column for column in table.columns.values() if not is_constant(column)]
         order = np.lexsort(varying[::-1]) if varying and len(table) else np.arange(len(table))
         if len(table) > 1:
             same = np.ones(len(table) - 1, dtype=np.bool_)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Generic
 
-from cache_schema.identity import Identity
 from cache_schema.problem import ELEM_BYTES, ConvProblem
+from grids.gemm.records import MAX_SUB_GEMMS, Gemm
 from grids.geometry import IntT, block_threads, ceil_div, choose, gemm_extents
 from grids.tilde import most_rows, sub_gemm_count
 
@@ -27,8 +27,6 @@ DW_BYTES_LIMIT = 2**31
 DIVIDEND_LIMIT = 2**31
 #: Work items along x of a launch are 32 bits.
 LAUNCH_LIMIT = 2**32
-#: The search of backward data compares one record per lane.
-MAX_SUB_GEMMS = 64
 #: Bytes of the f32 numbers in the workspace of two-stage kernels.
 WORKSPACE_ELEM_BYTES = 4
 
@@ -109,7 +107,7 @@ def reaches(
         yield Reach("n", "K tiles in all", 2 * k_tiles * stream_k, DIVIDEND_LIMIT - 1)
 
 
-def reaches_of(identity: Identity, problem: ConvProblem) -> Iterator[Reach[int]]:
+def reaches_of(identity: Gemm, problem: ConvProblem) -> Iterator[Reach[int]]:
     """`reaches` of one kernel."""
     return reaches(
         problem,

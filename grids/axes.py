@@ -1,44 +1,21 @@
-"""The axes of the catalogue as data: axes.yaml, and a user's file on top of it.
+"""The axes of the catalogue: what families declare, and a user's file on top of it.
 
-A user's file narrows or extends the catalogue within what the kernel builders can make (`ALLOWED`).
+A user's file is YAML with two sections: `every` for all families that have the axis, `families` by name. It narrows or
+extends the catalogue within what the kernel builders can make.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from cache_schema.errors import RequestError, UnknownValueError
 from cache_schema.strict_yaml import load, read_text
-from grids.families import FAMILIES
+from grids.families import families
+from grids.family import AxisValue, FamilyAxes
 
-AxisValue = str | int
-#: The values of every axis of one family, by axis name.
-FamilyAxes = Mapping[str, tuple[AxisValue, ...]]
-
-_TILES = (16, 32, 64, 128, 256, 512)
-_WIDTHS = (1, 2, 4, 8)
-#: Every value that the builders know, by axis. The loaders divide by tile extents with shifts: powers of two only.
-ALLOWED: dict[str, tuple[AxisValue, ...]] = {
-    "tile_m": _TILES,
-    "tile_n": _TILES,
-    "tile_k": (16, 32, 64, 128),
-    "warp_m": (1, 2, 4, 8, 16),
-    "warp_n": (1, 2, 4, 8, 16),
-    "warp_tile": (16, 32),
-    "pipeline": ("mem", "compv3", "compv4", "wavelet"),
-    "epilogue": ("default", "cshuffle"),
-    "k_loop": ("plain", "unroll_k", "async_dma"),
-    "vector_size_a": _WIDTHS,
-    "vector_size_b": _WIDTHS,
-    "vector_size_c": _WIDTHS,
-    "group_merge": (2, 4, 8, 16, 32, 64),
-    "ws_replicas": (1, 2, 4, 8, 16),
-    "max_sub_gemms": (1, 2, 4, 8, 16, 32, 64),
-}
+EVERY = "every"
 
 
 class AxesError(RequestError):
@@ -51,23 +28,13 @@ def load_axes(path: Path | None = None) -> dict[str, FamilyAxes]:
     An axis under `families` in the user's file beats one under `every` there; both beat the catalogue's own.
     Raises `AxesError` naming file, axis and value.
     """
-    every, families = _default_axes()
-    own_every, own_families = _read(path) if path else ({}, {})
-    return {
-        name: {
-            axis: values
-            for part in (every, families[name], own_every, own_families.get(name, {}))
-            for axis, values in part.items()
-            if axis in every or axis in families[name]
-        }
-        for name in FAMILIES
-    }
-
-
-@cache
-def _default_axes() -> tuple[FamilyAxes, dict[str, FamilyAxes]]:
-    text = files("grids").joinpath("axes.yaml").read_text(encoding="utf-8")
-    return _parse("grids/axes.yaml", load(text), None)
+    every, own = _read(path) if path else ({}, {})
+    found: dict[str, FamilyAxes] = {}
+    for name, family in families().items():
+        usual = {axis: choice.values for axis, choice in family.axes.items()}
+        given = {**every, **own.get(name, {})}
+        found[name] = {axis: given.get(axis, values) for axis, values in usual.items()}
+    return found
 
 
 def _read(path: Path) -> tuple[FamilyAxes, dict[str, FamilyAxes]]:
@@ -79,41 +46,44 @@ def _read(path: Path) -> tuple[FamilyAxes, dict[str, FamilyAxes]]:
         document = load(text)
     except ValueError as error:
         raise AxesError(f"axes file {path}: not YAML that is read here: {error}") from error
-    return _parse(str(path), document, _default_axes())
-
-
-def _parse(
-    where: str, document: Any, defaults: tuple[FamilyAxes, dict[str, FamilyAxes]] | None
-) -> tuple[FamilyAxes, dict[str, FamilyAxes]]:
+    where = str(path)
     sections = _mapping(where, "the file", document)
     for name in sections:
-        if name not in ("every", "families"):
-            raise AxesError(f"axes file {where}: {UnknownValueError('section', name, ('every', 'families'))}")
-    every = _section(where, "every", sections.get("every"), tuple(ALLOWED))
-    families = {}
+        if name not in (EVERY, "families"):
+            raise AxesError(f"axes file {where}: {UnknownValueError('section', name, (EVERY, 'families'))}")
+    known = families()
+    # What all families that have the axis can make.
+    everywhere: dict[str, tuple[AxisValue, ...]] = {}
+    for family in known.values():
+        for axis, choice in family.axes.items():
+            shared = everywhere.get(axis, choice.allowed)
+            everywhere[axis] = tuple(value for value in shared if value in choice.allowed)
+    every = _section(where, EVERY, sections.get(EVERY), everywhere)
+    own = {}
     for name, axes in _mapping(where, "families", sections.get("families")).items():
-        if name not in FAMILIES:
-            raise AxesError(f"axes file {where}: {UnknownValueError('family', name, FAMILIES)}")
-        known = tuple(ALLOWED) if defaults is None else tuple({**defaults[0], **defaults[1][name]})
-        families[name] = _section(where, name, axes, known)
-    return every, families
+        if name not in known:
+            raise AxesError(f"axes file {where}: {UnknownValueError('family', name, known)}")
+        allowed = {axis: choice.allowed for axis, choice in known[name].axes.items()}
+        own[name] = _section(where, name, axes, allowed)
+    return every, own
 
 
-def _section(where: str, section: str, axes: Any, known: tuple[str, ...]) -> FamilyAxes:
-    return {
-        axis: _values(where, section, axis, values, known) for axis, values in _mapping(where, section, axes).items()
-    }
+def _section(where: str, section: str, axes: Any, allowed: FamilyAxes) -> FamilyAxes:
+    found = {}
+    for axis, values in _mapping(where, section, axes).items():
+        if axis not in allowed:
+            raise AxesError(f"axes file {where}, {section}: {UnknownValueError('axis', axis, allowed)}")
+        found[axis] = _values(where, section, axis, values, allowed[axis])
+    return found
 
 
-def _values(where: str, section: str, axis: str, values: Any, known: tuple[str, ...]) -> tuple[AxisValue, ...]:
-    if axis not in known:
-        raise AxesError(f"axes file {where}, {section}: {UnknownValueError('axis', axis, known)}")
+def _values(where: str, section: str, axis: str, values: Any, allowed: tuple[AxisValue, ...]) -> tuple[AxisValue, ...]:
     if not isinstance(values, list) or not values:
         raise AxesError(f"axes file {where}, {section}.{axis}: expected a list of at least one value, found {values!r}")
     for value in values:
         # true equals 1 and 16.0 equals 16, but axes have whole numbers and words.
-        if type(value) not in (int, str) or value not in ALLOWED[axis]:
-            raise AxesError(f"axes file {where}, {section}.{axis}: {UnknownValueError('value', value, ALLOWED[axis])}")
+        if type(value) not in (int, str) or value not in allowed:
+            raise AxesError(f"axes file {where}, {section}.{axis}: {UnknownValueError('value', value, allowed)}")
     if len(set(values)) != len(values):
         raise AxesError(f"axes file {where}, {section}.{axis}: a value is listed twice: {values}")
     return tuple(values)

@@ -7,7 +7,7 @@ catalogue.count_rows()              what was rejected, and why
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ from cache_schema.errors import RequestError, UnknownValueError
 from cache_schema.problem import DTYPES
 from cache_schema.table import IdentityTable, concat
 from grids.axes import load_axes
-from grids.enumerate import family_candidates
-from grids.families import Family, select, with_helpers
+from grids.families import select, with_steps
+from grids.family import AxisCodes, Family, field_codes
 from grids.rules import Verdicts, evaluate
 from grids.selection import shard, spread
 from grids.targets import target
@@ -90,7 +90,7 @@ class Catalogue:
         return table if shard_of is None else shard(table, *shard_of)
 
     def rejected(self) -> tuple[IdentityTable, npt.NDArray[np.int16]]:
-        """The candidates that are not built, and the positions of their reasons in `rules.REASONS`."""
+        """The candidates that are not built, and the positions of their reasons in `rules.reason_codes()`."""
         masks = [~part.verdicts.buildable for part in self.parts]
         codes = [part.verdicts.codes[mask] for part, mask in zip(self.parts, masks, strict=True)]
         tables = [part.table.take(mask) for part, mask in zip(self.parts, masks, strict=True)]
@@ -117,7 +117,7 @@ class Catalogue:
         totals: dict[tuple[str, str, str, Any], np.ndarray[Any, Any]] = {}
         for part in self.parts:
             levels = (part.verdicts.published >= 0, part.verdicts.admitted, part.verdicts.buildable)
-            for axis, codes, words in _axis_codes(part):
+            for axis, codes, words in _breakdown(part):
                 for place, level in enumerate(levels):
                     for code, total in enumerate(np.bincount(codes[level], minlength=len(words))):
                         key = (part.dtype, part.family.direction, axis, words[code])
@@ -144,19 +144,19 @@ def open_catalogue(
     Raises `UnknownValueError` for an unknown architecture, dtype, direction or family, `AxesError` for a bad axes
     file, and `RequestError` when the named families are none of the named directions.
     """
-    target(arch)
+    gpu = target(arch)
     wanted = tuple(dict.fromkeys(dtypes))
     for dtype in wanted:
         if dtype not in DTYPES:
             raise UnknownValueError("dtype", dtype, DTYPES)
     axes = load_axes(axes_file)
-    chosen = with_helpers(select(directions, families))
+    chosen = with_steps(select(directions, families))
     if not chosen:
         raise RequestError("no family of this name serves this direction; `rocke-aot count` lists them")
     parts = []
     for dtype in wanted:
         for family in chosen:
-            table = family_candidates(arch, dtype, family, axes[family.name])
+            table = family.candidates(gpu, dtype, axes[family.name])
             parts.append(Part(arch, dtype, family, table, evaluate(table)))
     return Catalogue(tuple(parts))
 
@@ -173,43 +173,11 @@ def buildable(
     return open_catalogue(arch, dtypes, directions, families, axes_file).buildable(limit)
 
 
-#: Axes of a breakdown that are single fields.
-_FIELDS = (
-    "tile_m",
-    "tile_n",
-    "tile_k",
-    "warp_m",
-    "warp_n",
-    "warp_tile_m",
-    "pipeline",
-    "epilogue",
-    "vector_size_a",
-    "vector_size_b",
-    "vector_size_c",
-    "group_merge",
-    "lds_k_outer",
-    "prefetch_addr",
-    "uniform_k_decode",
-    "async_chunk_a",
-    "async_chunk_b",
-)
-
-
-def _axis_codes(part: Part) -> Iterable[tuple[str, npt.NDArray[Any], Sequence[Any]]]:
-    """Axis name, code per row, and the value of every code."""
-    table, rows = part.table, len(part.table)
-    yield "family", np.zeros(rows, dtype=np.int8), [part.family.name]
-    k_loop = table.columns["unroll_k"] + 2 * table.columns["async_dma"].astype(np.int8)
-    yield "k_loop", k_loop, ["plain", "unroll_k", "async_dma", "async_dma unroll_k"]
-    if part.family.direction == "dgrad":
-        strides = [table.columns[name] == 1 for name in ("stride_h", "stride_w", "dilation_h", "dilation_w")]
-        yield "stride x dilation", np.all(strides, axis=0).astype(np.int8), ["run time", "1 x 1"]
-    if part.family.direction == "wgrad":
-        split = (table.columns["split_k"] > 1) * (1 + table.columns["two_stage"].astype(np.int8))
-        yield "split_k", split, ["none", "atomic", "two-stage"]
-    for name in _FIELDS:
-        column = table.columns[name]
-        words = table.vocab.get(
-            name, ("no", "yes") if column.dtype == np.bool_ else range(int(column.max(initial=0)) + 1)
-        )
-        yield name, column.astype(np.uint8) if column.dtype == np.bool_ else column, words
+def _breakdown(part: Part) -> Iterable[AxisCodes]:
+    """The family, what it adds to its fields, and every field behind the key fields."""
+    rows = len(part.table)
+    yield "family", np.zeros(rows, dtype=np.int8), (part.family.name,)
+    yield from part.family.breakdown(part.table)
+    for entry in part.family.schema.fields:
+        if entry.axis:
+            yield field_codes(part.table, entry.name)

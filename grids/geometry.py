@@ -17,8 +17,8 @@ from typing import Any, Generic, TypeVar
 import numpy.typing as npt
 
 from cache_schema.errors import UnknownValueError
-from cache_schema.identity import Identity
 from cache_schema.problem import DIRECTIONS, ELEM_BYTES, ConvProblem
+from grids.gemm.records import Gemm
 
 #: One value, or a column of them; all arguments of this type in one call are of the same kind.
 IntT = TypeVar("IntT", int, "npt.NDArray[Any]")
@@ -93,14 +93,13 @@ def lds_layout(
     async_dma: IntT,
     unroll_k: IntT,
     lds_k_outer: IntT,
-    no_alias: IntT,
     elem_bytes: int = 2,
     store_bytes: int = 2,
 ) -> LdsLayout[IntT]:
     """LDS of one workgroup.
 
     `lds_k_outer` turns both tiles in wgrad, B alone in dgrad, and nothing in fwd. The cshuffle tile C overlays A and B
-    in fwd and dgrad unless `no_alias`; wgrad never overlays it.
+    in fwd and dgrad, never in wgrad.
     """
     if direction not in DIRECTIONS:
         raise UnknownValueError("direction", direction, DIRECTIONS)
@@ -115,7 +114,7 @@ def lds_layout(
     c_bytes = tile_m * tile_n * store_bytes * cshuffle
     buffers = lds_buffers(async_dma=async_dma, unroll_k=unroll_k)
     ab_bytes = buffers * (a_bytes + b_bytes)
-    c_offset = ab_bytes if direction == "wgrad" else ab_bytes * no_alias
+    c_offset = ab_bytes if direction == "wgrad" else 0 * ab_bytes
     return LdsLayout(
         a_bytes=a_bytes,
         b_bytes=b_bytes,
@@ -128,7 +127,7 @@ def lds_layout(
     )
 
 
-def lds_of_identity(identity: Identity) -> LdsLayout[int]:
+def lds_of_identity(identity: Gemm) -> LdsLayout[int]:
     """LDS of one implicit-GEMM kernel."""
     return lds_layout(
         identity.direction,
@@ -139,7 +138,6 @@ def lds_of_identity(identity: Identity) -> LdsLayout[int]:
         async_dma=int(identity.async_dma),
         unroll_k=int(identity.unroll_k),
         lds_k_outer=int(identity.lds_k_outer),
-        no_alias=int(identity.cshuffle_no_alias),
         elem_bytes=ELEM_BYTES[identity.dtype_a],
         store_bytes=ELEM_BYTES[identity.dtype_d],
     )

@@ -24,14 +24,12 @@ def k_outer_possible(target: Target, dtype: str, edge: IntT) -> Any:
     return ((edge == 16) | (edge == 32)) & (target.transpose_read and ELEM_BYTES[dtype] == 2)
 
 
-def default_lds_k_outer(
-    target: Target, dtype: str, direction: str, *, edge_m: IntT, edge_n: IntT, vec_b: IntT, wavelet: IntT
-) -> Any:
+def default_lds_k_outer(target: Target, dtype: str, direction: str, *, edge_m: IntT, edge_n: IntT, vec_b: IntT) -> Any:
     """K-outer LDS tiles: both in wgrad, B alone in dgrad and only for loads wider than one element, never in fwd."""
     possible = k_outer_possible(target, dtype, edge_n) & (direction != "fwd")
     if direction == "wgrad":
         return possible & k_outer_possible(target, dtype, edge_m)
-    return possible & (vec_b > 1) & (wavelet == 0)
+    return possible & (vec_b > 1)
 
 
 def default_prefetch_addr(*, accumulators: IntT, threads: IntT, chunks_a: IntT, chunks_b: IntT) -> Any:

@@ -12,32 +12,26 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cache_schema.identity import REDUCE
-from cache_schema.table import IdentityTable, is_constant
-from grids.dgrad_rules import DGRAD_RULES
-from grids.forward_rules import FORWARD_RULES
-from grids.rule import Mask, Rows, Rule
+from cache_schema.problem import ELEM_BYTES
+from cache_schema.table import IdentityTable
+from grids.families import families, known_family
+from grids.rule import VALUES, Mask, Rule
 from grids.targets import target
-from grids.wgrad_rules import REDUCE_RULES, WGRAD_RULES
 
-#: By direction, and for kernels that are no GEMM by algorithm.
-RULES: dict[str, tuple[Rule, ...]] = {
-    "fwd": FORWARD_RULES,
-    "dgrad": DGRAD_RULES,
-    "wgrad": WGRAD_RULES,
-    REDUCE: REDUCE_RULES,
-}
-#: Reason codes; a verdict is a position in this tuple, and position 0 means that no rule fails.
-REASONS: tuple[str, ...] = ("", *(rule.code for rules in RULES.values() for rule in rules))
-_POSITION = {code: position for position, code in enumerate(REASONS)}
+
+def reason_codes() -> tuple[str, ...]:
+    """Codes of the rules of all families; a verdict is a position here, and position 0 means that no rule fails."""
+    codes = (rule.code for family in families().values() for rule in family.all_rules)
+    return ("", *dict.fromkeys(codes))
 
 
 @dataclass(frozen=True, eq=False)
 class Verdicts:
-    """Per row, the position in `REASONS` of the first failing published rule and of the first failing builder rule."""
+    """Per row, the position in `reasons` of the first failing published rule and of the first failing builder rule."""
 
     published: npt.NDArray[np.int16]
     builder: npt.NDArray[np.int16]
+    reasons: tuple[str, ...]
 
     @property
     def admitted(self) -> Mask:
@@ -58,50 +52,56 @@ class Verdicts:
 
     def reason(self, row: int) -> str:
         """The reason code of one row, "" where it is buildable."""
-        return REASONS[int(self.published[row] or self.builder[row])]
+        return self.reasons[int(self.published[row] or self.builder[row])]
 
     def counts(self) -> dict[str, int]:
         """Rejected rows by reason code, in rule order."""
-        totals = np.bincount(self.codes, minlength=len(REASONS))
-        return {code: int(total) for code, total in zip(REASONS, totals, strict=True) if code and total}
+        totals = np.bincount(self.codes, minlength=len(self.reasons))
+        return {code: int(total) for code, total in zip(self.reasons, totals, strict=True) if code and total}
 
 
 def evaluate(table: IdentityTable) -> Verdicts:
-    """Judge every row of a table of implicit-GEMM identities.
+    """Judge every row of a table by the rules of its family.
 
-    Raises `UnknownValueError` for an architecture that no target describes.
+    Raises `UnknownValueError` for an architecture that no target describes and for a family that is not known.
     """
-    verdicts = Verdicts(np.zeros(len(table), dtype=np.int16), np.zeros(len(table), dtype=np.int16))
-    for index, rows, rules in _uniform_parts(table):
-        for rule in reversed(rules):
-            fails = np.logical_not(rule.holds(rows))
-            codes = verdicts.builder if rule.builder else verdicts.published
-            # Last rule first, so that the first failing rule is what stays.
-            if isinstance(index, slice):
-                np.copyto(codes, np.int16(_POSITION[rule.code]), where=fails)
-            else:
-                codes[index[np.broadcast_to(fails, index.shape)]] = _POSITION[rule.code]
+    reasons = reason_codes()
+    position = {code: number for number, code in enumerate(reasons)}
+    verdicts = Verdicts(np.zeros(len(table), dtype=np.int16), np.zeros(len(table), dtype=np.int16), reasons)
+    for schema, rows, part in table.parts():
+        family = known_family(schema.family)
+        for index, arch, dtype, uniform in _uniform(part):
+            judged = family.rows(uniform, target(arch), dtype)
+            published, builder = (np.zeros(len(uniform), dtype=np.int16) for _ in range(2))
+            # Arithmetic of the other rules depends on the size of an element.
+            rules = family.all_rules if dtype in ELEM_BYTES else ()
+            builder[:] = 0 if rules else position[VALUES.code]
+            # Last rule first, so that the first failing rule is what stays; impossible values fail quietly.
+            with np.errstate(divide="ignore", invalid="ignore"):
+                for rule in reversed(rules):
+                    np.copyto(
+                        builder if rule.builder else published,
+                        np.int16(position[rule.code]),
+                        where=np.logical_not(rule.holds(judged)),
+                    )
+            place = index if isinstance(rows, slice) else rows[index]
+            verdicts.published[place], verdicts.builder[place] = published, builder
     return verdicts
 
 
-def _uniform_parts(table: IdentityTable) -> Iterator[tuple[slice | npt.NDArray[np.intp], Rows, tuple[Rule, ...]]]:
-    """Split a table by architecture, direction, algorithm and dtype; one that has only one of each is not copied."""
-    keys = ("arch", "direction", "dtype_a", "algorithm")
-    if not len(table):
+def _uniform(table: IdentityTable) -> Iterator[tuple[slice | npt.NDArray[np.intp], str, str, IdentityTable]]:
+    """Split the rows of one family by architecture and dtype; those that have only one of each are not copied."""
+    keys = ("arch", "dtype_a")
+    if all(len(table.vocab[key]) == 1 for key in keys):
+        yield slice(None), table.vocab["arch"][0], table.vocab["dtype_a"][0], table
         return
-    if all(len(table.vocab[key]) == 1 or is_constant(table.columns[key]) for key in keys):
-        arch, direction, dtype, algorithm = (table.vocab[key][table.columns[key][0]] for key in keys)
-        yield slice(None), Rows(table, target(arch), direction, dtype), _rules(direction, algorithm)
-        return
-    combined = np.zeros(len(table), dtype=np.int32)
-    for key in keys:
-        combined = combined * len(table.vocab[key]) + table.columns[key]
+    combined = table.columns["arch"].astype(np.int32) * len(table.vocab["dtype_a"]) + table.columns["dtype_a"]
     for code in np.unique(combined):
         index = np.flatnonzero(combined == code)
-        part = table.take(index)
-        arch, direction, dtype, algorithm = (table.vocab[key][part.columns[key][0]] for key in keys)
-        yield index, Rows(part, target(arch), direction, dtype), _rules(direction, algorithm)
+        arch, dtype = divmod(int(code), len(table.vocab["dtype_a"]))
+        yield index, table.vocab["arch"][arch], table.vocab["dtype_a"][dtype], table.take(index)
 
 
-def _rules(direction: str, algorithm: str) -> tuple[Rule, ...]:
-    return RULES.get(algorithm, RULES[direction])
+def rule_of(code: str) -> Rule | None:
+    """The rule of this code, None when there is none."""
+    return next((rule for family in families().values() for rule in family.all_rules if rule.code == code), None)

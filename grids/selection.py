@@ -13,16 +13,15 @@ import numpy.typing as npt
 
 from cache_schema.digest import table_digests
 from cache_schema.errors import RequestError
-from cache_schema.identity import REDUCE
-from cache_schema.table import IdentityTable, is_constant
-from grids.families import family_codes
+from cache_schema.table import FAMILY, IdentityTable, is_constant
+from grids.families import step_families
 
 Index = npt.NDArray[np.intp]
 Codes = npt.NDArray[Any]
 
 #: Fields that only mean something together: each of these combinations is an axis of its own.
 COMBINATIONS = (
-    ("direction", "pipeline", "epilogue", "async_dma", "unroll_k"),
+    (FAMILY, "pipeline", "epilogue", "async_dma", "unroll_k"),
     ("tile_m", "tile_n"),
     ("warp_m", "warp_n", "warp_tile_m"),
 )
@@ -49,8 +48,8 @@ def spread(table: IdentityTable, limit: int) -> IdentityTable:
     first_round = int((rounds == 0).sum())
     order[:first_round] = order[_greedy_cover([codes[order[:first_round]] for codes in axes])]
     # Without their second steps, kernels that have one cannot be launched.
-    is_helper = table.equals("algorithm", REDUCE)[by_digest][order]
-    order = np.concatenate([order[is_helper], order[~is_helper]])
+    is_step = table.of_families(sorted(step_families()))[by_digest][order]
+    order = np.concatenate([order[is_step], order[~is_step]])
     return table.take(np.sort(by_digest[order[:limit]]))
 
 
@@ -81,7 +80,6 @@ def _axes(table: IdentityTable) -> list[Codes]:
     varying = {name: column for name, column in table.columns.items() if len(column) and not is_constant(column)}
     parts: list[Sequence[Codes]] = [[column] for column in varying.values()]
     parts += [[varying[name] for name in names if name in varying] for names in COMBINATIONS]
-    parts.append([family_codes(table)])
     return [codes for codes in map(_combine, parts) if len(codes) and codes.max() > 0]
 
 

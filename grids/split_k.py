@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from math import gcd
 
-from cache_schema.identity import Identity
 from cache_schema.problem import ConvProblem
+from grids.gemm.records import Gemm
 from grids.geometry import MAX_GRID, ceil_div, gemm_extents
 from grids.targets import Target
 
@@ -69,7 +69,7 @@ def without_empty_slices(*, gemm_k: int, tile_k: int, degree: int) -> int:
     return ceil_div(tiles, ceil_div(tiles, degree))
 
 
-def wgrad_degrees(identity: Identity, problem: ConvProblem, target: Target) -> tuple[int, ...]:
+def wgrad_degrees(identity: Gemm, problem: ConvProblem, target: Target) -> tuple[int, ...]:
     """Every degree at which a wgrad kernel is worth timing on a problem, largest first; empty when it has none.
 
     A non-split kernel has degree 1 alone. A split kernel has the usable listed degrees, and above them the powers of
@@ -83,7 +83,7 @@ def wgrad_degrees(identity: Identity, problem: ConvProblem, target: Target) -> t
     return (*reversed(longer), *usable_degrees(gemm_k=shape["gemm_k"], tile_k=identity.tile_k, groups=shape["groups"]))
 
 
-def automatic_degree(identity: Identity, problem: ConvProblem, target: Target, most: int = MAX_GRID) -> int:
+def automatic_degree(identity: Gemm, problem: ConvProblem, target: Target, most: int = MAX_GRID) -> int:
     """The degree at which a plan launches a wgrad kernel unless told otherwise.
 
     The published formula or the latency rule, whichever is larger, but not above `most`, lowered until no slice is
@@ -110,7 +110,7 @@ def two_stage_workspace_bytes(problem: ConvProblem, replicas: int) -> int:
     return 4 * problem.groups * replicas * extents.m * extents.n
 
 
-def _shape(identity: Identity, problem: ConvProblem) -> dict[str, int]:
+def _shape(identity: Gemm, problem: ConvProblem) -> dict[str, int]:
     extents, merge = gemm_extents(problem), identity.group_merge
     base = ceil_div(extents.m * merge, identity.tile_m) * ceil_div(extents.n * merge, identity.tile_n)
     return {
@@ -121,7 +121,7 @@ def _shape(identity: Identity, problem: ConvProblem) -> dict[str, int]:
     }
 
 
-def _threads(identity: Identity) -> int:
+def _threads(identity: Gemm) -> int:
     return identity.warp_m * identity.warp_n * identity.wave_size
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from aot.cli.values import named_path
+from cache_schema.problem import DIRECTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def grid_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--axes", callback=named_path, metavar="FILE", help="YAML that narrows or extends axes."),
         click.option("--family", multiple=True, metavar="NAME", help="Kernel family, repeatable.  [default: all]"),
         click.option(
-            "--direction", multiple=True, metavar="DIR", help="fwd, dgrad or wgrad, repeatable.  [default: all]"
+            "--direction", multiple=True, metavar="DIR", help=f"{', '.join(DIRECTIONS)}; repeatable.  [default: all]"
         ),
         click.option(
             "--dtype",

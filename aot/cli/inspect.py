@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import click
+import numpy as np
 
 from aot.cli import inspect_text as text
 from aot.cli.problem_options import ProblemRequest, problem_options
@@ -26,7 +27,7 @@ from cache_schema.outcome import Outcome
 from cache_schema.problem import ConvProblem
 from cache_schema.table import IdentityTable
 from grids.reasons import explanations
-from grids.serving import SERVING_REASONS, serves
+from grids.serving import serves, serving_reasons
 
 
 @click.command("inspect")
@@ -62,7 +63,7 @@ def command(
     if disasm and identity is None:
         raise RequestError("--disasm needs --identity")
     with Cache.open(path) as cache:
-        problem = problem_request.one(cache.dtype, cache.table.vocab["direction"]) if problem_request else None
+        problem = problem_request.one(cache.dtype, cache.table.directions) if problem_request else None
         if identity is not None:
             wanted = resolve(cache, identity)
             if why or problem is not None:
@@ -107,7 +108,7 @@ def _why(cache: Cache, wanted: Identity, problem: ConvProblem | None) -> tuple[d
     answer["explanation"] = explanations().get(answer["reason"], "")
     if problem is not None:
         _, codes = serves(IdentityTable.from_identities([wanted]), problem)
-        reason = SERVING_REASONS[int(codes[0])]
+        reason = serving_reasons()[int(codes[0])]
         answer["serves"] = not reason
         answer["serving_reason"] = reason
         answer["serving_explanation"] = explanations().get(reason, "")
@@ -121,7 +122,7 @@ def _serving(cache: Cache, problem: ConvProblem, why: bool, limit: int) -> tuple
 
 def _serving_json(found: Candidates, why: bool, limit: int) -> dict[str, Any]:
     shown = found.rows[: limit or None].tolist()
-    estimates = found.estimates(len(shown))
+    told = found.forecast.take(np.arange(len(shown)))
     answer: dict[str, Any] = {
         "entries": len(found.codes),
         "serving": len(found.rows),
@@ -136,9 +137,9 @@ def _serving_json(found: Candidates, why: bool, limit: int) -> dict[str, Any]:
             }
             for i, clk, ulps, same in zip(
                 map(found.cache.identity, shown),
-                estimates,
-                found.promise.expected[: len(shown)].tolist(),
-                found.promise.deterministic[: len(shown)].tolist(),
+                told.clk.tolist(),
+                told.expected_ulps.tolist(),
+                told.deterministic.tolist(),
                 strict=True,
             )
         ],

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from aot.cli.tables import bytes_text, histogram, pairs, table
 from aot.inspection.cache_summary import CacheSummary, Family
 from aot.inspection.candidates import Candidates
@@ -41,8 +43,8 @@ def summary(found: CacheSummary, proofs: Sequence[Mapping[str, Any]], limit: int
     ]
     if found.provenance:
         sections += ["\nprovenance", pairs(list(_flat(found.provenance)))]
-    families = [(f.direction, f.algorithm, f.entries, f.kernels) for f in found.families]
-    sections += ["\nfamilies", table(("direction", "algorithm", "entries", "kernels"), families)]
+    families = [(f.direction, f.name, f.entries, f.kernels) for f in found.families]
+    sections += ["\nfamilies", table(("direction", "family", "entries", "kernels"), families)]
     for family in found.families:
         sections += _axes(family)
     outcomes = [(row.kind, row.reason, row.count, row.explanation) for row in found.outcomes]
@@ -99,7 +101,7 @@ def _axes(family: Family) -> list[str]:
         rows.append((name, values + (f"  and {len(counts) - len(shown)} more" if len(counts) > len(shown) else "")))
     if not rows:
         return []
-    return [f"\naxes of {family.direction} {family.algorithm} (value: entries)", pairs(rows)]
+    return [f"\naxes of {family.direction} {family.name} (value: entries)", pairs(rows)]
 
 
 def kernel(report: KernelReport, verdicts: Mapping[str, Mapping[str, Any]], disasm: bool) -> str:
@@ -115,6 +117,8 @@ def kernel(report: KernelReport, verdicts: Mapping[str, Mapping[str, Any]], disa
                 ("symbol", entry.symbol),
                 ("code object", entry.blob_digest),
                 ("content key", entry.content_key),
+                ("family", report.family.name + ("" if report.family.alone else ", a step of other kernels' plans")),
+                *(("its plans launch", step) for step in report.steps),
             ]
         ),
         "\nresources",
@@ -189,11 +193,10 @@ def serving(found: Candidates, with_reasons: bool, limit: int) -> str:
     """The kernels that serve a problem, best estimate first."""
     shown = found.rows[: limit or None].tolist()
     identities = [found.cache.identity(row) for row in shown]
+    told = found.forecast.take(np.arange(len(shown)))
     rows = [
         (identity_digest(identity).hex()[:DIGEST_DIGITS], round(clk), f"{ulps:.2f}", encode(identity))
-        for identity, clk, ulps in zip(
-            identities, found.estimates(len(shown)), found.promise.expected[: len(shown)].tolist(), strict=True
-        )
+        for identity, clk, ulps in zip(identities, told.clk.tolist(), told.expected_ulps.tolist(), strict=True)
     ]
     sections = [
         problem_text(found.problem),

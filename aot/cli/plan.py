@@ -16,7 +16,7 @@ from aot.inspection.resolve import resolve
 from aot.runtime.accuracy import Demand
 from aot.runtime.plan import empty_plan, make_plan, needs_no_kernel, require_buildable
 from aot.runtime.plan_data import Fill, Launch, Plan
-from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE, WgradOptions
+from aot.runtime.plan_options import AUTOMATIC_DEGREE, PlanOptions
 from aot.runtime.problem_text import problem_text
 from cache_schema.atomic_file import replace_file
 from cache_schema.cache_reader import Cache, Entry
@@ -37,7 +37,7 @@ ACCURACIES = ("default", "fast")
     type=click.IntRange(min=AUTOMATIC_DEGREE),
     default=AUTOMATIC_DEGREE,
     show_default=True,
-    help="Slices of the reduction of a backward-weights kernel; -1 for the automatic number.",
+    help="Slices of the reduction, for kernels that are told how many; -1 for the automatic number.",
 )
 @click.option("--workspace-limit", type=click.IntRange(min=0), metavar="BYTES", help="Refuse kernels that need more.")
 @click.option(
@@ -83,13 +83,13 @@ def command(
     """
     demand = Demand(max_error, deterministic, fast=accuracy == "fast")
     with Cache.open(path) as cache:
-        problem = problem_request.one(cache.dtype, cache.table.vocab["direction"])
+        problem = problem_request.one(cache.dtype, cache.table.directions)
 
         def helper(wanted: Identity) -> Entry | None:
             number = cache.find_identity(wanted)
             return None if number is None else cache.entry(number)
 
-        options = WgradOptions(split_k, workspace_limit, helper=helper, demand=demand)
+        options = PlanOptions(split_k, workspace_limit, helper=helper, demand=demand)
         plan = _plan(cache, problem, identity, options)
         demand.require(plan.accuracy.expected_ulps, plan.deterministic)
         codes = {launch.code_object: _code(cache, launch) for launch in plan.launches}
@@ -100,7 +100,7 @@ def command(
         click.echo(_text(plan, files))
 
 
-def _plan(cache: Cache, problem: ConvProblem, identity: str | None, options: WgradOptions) -> Plan:
+def _plan(cache: Cache, problem: ConvProblem, identity: str | None, options: PlanOptions) -> Plan:
     if identity is None:
         if needs_no_kernel(problem):
             return empty_plan(cache.arch, problem)

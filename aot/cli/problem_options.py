@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from cache_schema.errors import ProblemError, RequestError
-from cache_schema.problem import ConvProblem
+from cache_schema.problem import DIRECTIONS, ConvProblem
 from cache_schema.problem_fields import FIELDS
 from cache_schema.problem_parse import ProblemCase, from_mapping, from_miopen_line, load_problem_file
 
@@ -106,8 +106,8 @@ def _assignments(text: str) -> dict[str, str]:
 
 
 def _case(fields: dict[str, str], dtype: str, directions: Sequence[str]) -> ProblemCase:
-    """Fields to a problem; a direction that is left out is fwd unless the cache has only another one."""
-    direction = directions[0] if len(directions) == 1 else "fwd"
+    """Fields to a problem; a direction that is left out is the first unless the cache has only another one."""
+    direction = directions[0] if len(directions) == 1 else DIRECTIONS[0]
     return ProblemCase("problem", from_mapping({"direction": direction, "dtype": dtype, **fields}))
 
 

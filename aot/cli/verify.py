@@ -16,8 +16,10 @@ from aot.cli import errors, values
 from aot.cli.problem_options import ProblemRequest, problem_options
 from aot.cli.tables import pairs, table
 from aot.emulator.run import ENGINES
+from aot.families import family_of
+from aot.family import Offer
 from aot.runtime.inputs import KINDS
-from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE
+from aot.runtime.plan_options import AUTOMATIC_DEGREE
 from aot.verification.coverage import Coverage, check_coverage
 from aot.verification.edge_case import EdgeCase
 from aot.verification.problem_file import VERIFY
@@ -26,7 +28,6 @@ from aot.workers.admission import admit
 from aot.workers.cgroup import allowance
 from cache_schema.cache_reader import Cache
 from cache_schema.errors import RequestError
-from cache_schema.identity import REDUCE
 from cache_schema.label import decode
 
 LINE_SECONDS = 30.0
@@ -135,7 +136,7 @@ def command(
         if problems is not None:
             raise RequestError("give --problems or one problem, not both")
         with Cache.open(path) as cache:
-            problem = problem_request.one(cache.dtype, cache.table.vocab["direction"])
+            problem = problem_request.one(cache.dtype, cache.table.directions)
         cases = (EdgeCase("problem", problem, inputs, repeat=True, launch=launch),)
     file = Path(problems) if problems is not None else None
     kept = Path(evidence) if evidence is not None else None if cases or static else evidence_path(Path(path), file)
@@ -183,14 +184,14 @@ def _reproduce(path: str, failure: dict[str, Any], engine: str, static: bool) ->
     """A command that runs the failing case alone."""
     words = ["rocke-aot", "verify", path, *(["--static"] if static or "hazards" in failure else ["--engine", engine])]
     words += [word for digest in failure["digests"] for word in ("--identity", digest)]
-    # The second stage of backward weights serves no problem by itself: it is run on its own ones again.
-    identity = decode(failure["label"])
-    if "failing" in failure and identity.algorithm != REDUCE:
+    # What serves no problem by itself is run on its own ones again.
+    role = family_of(decode(failure["label"])).role
+    if "failing" in failure and isinstance(role, Offer):
         failing = failure["failing"]
         words += ["--problem", failing["problem"]]
         words += ["--inputs", failing["inputs"], "--seed", str(failing["seed"])]
         if failing["degree"] != AUTOMATIC_DEGREE:
-            words += ["--workgroups" if identity.stream_k else "--split-k", str(failing["degree"])]
+            words += [f"--{role.paths.told.replace('_', '-')}", str(failing["degree"])]
     return shlex.join(words)
 
 

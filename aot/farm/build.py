@@ -8,25 +8,25 @@ working store of a build that was stopped.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from aot.families import known_family
 from aot.farm.collector import Collector
 from aot.farm.packing import full_ledger, pack
-from aot.farm.previous import Previous, sizes
+from aot.farm.previous import Previous
 from aot.farm.progress import Progress, Silent
 from aot.farm.results import Chunk, Emission, Lapse
 from aot.farm.selection import GridScope, Selection, select
-from aot.farm.sources import sources_digest
+from aot.farm.sources import SOURCES, source_digests, unchanged
 from aot.farm.store import Recovery, Store
 from aot.farm.summary import CacheSummary
 from aot.farm.units import build_chunk
-from aot.kernels import builders
 from aot.toolchain.toolchain import Toolchain
 from aot.workers.admission import WORKER_LIMIT_BYTES, admit
 from aot.workers.cgroup import allowance
@@ -35,6 +35,7 @@ from aot.workers.pool import Pool, UnitFunction, Work
 from cache_schema.cache_format import SUFFIX
 from cache_schema.errors import CacheError, DeliveryError, RequestError
 from cache_schema.label import encode
+from cache_schema.table import FAMILY
 
 DEFAULT_TIME_LIMIT_SECONDS = 120.0
 #: A loss of power costs at most this much work; kill -9 costs none.
@@ -74,15 +75,16 @@ def build(request: BuildRequest, progress: Progress | None = None, stop: StopFla
         progress.close()
 
 
-def provenance_of(request: BuildRequest) -> dict[str, Any]:
-    """What made a file, as it stands in the file: equal for every machine, path and time."""
+def provenance_of(request: BuildRequest, families: Iterable[str]) -> dict[str, Any]:
+    """What made a file with kernels of these families, as it stands in the file: equal for every machine and time."""
     toolchain = {
         "llvm": request.toolchain.llvm_version,
         "flavor": request.toolchain.flavor,
         "linker": request.toolchain.linker_version,
         "compiler_digest": request.toolchain.compiler_digest,
     }
-    return {**request.provenance, "sources": sources_digest(), "toolchain": toolchain}
+    sources = source_digests(map(known_family, families))
+    return {**request.provenance, SOURCES: sources, "toolchain": toolchain}
 
 
 class _Build:
@@ -95,16 +97,15 @@ class _Build:
         name = f"{request.scope.arch}-{dtype}" + (f"-{shard[0]}of{shard[1]}" if shard else "")
         self._path = request.out / f"{name}{SUFFIX}"
         self._folder = request.out / f".build-{name}"
-        self._provenance = provenance_of(request)
+        self._provenance: dict[str, Any] = {}
         self._summary = CacheSummary(request.scope.arch, dtype, self._path, workers=pool.size)
 
     def run(self) -> CacheSummary:
         """Bring the file to what was asked for, with as little work as possible."""
         started = time.perf_counter()
-        selection = select(_scope(self._request), self._dtype)
-        if self._request.unit is None:
-            _refuse_unbuildable(selection)
+        selection = select(self._request.scope, self._dtype)
         self._summary.rejected, self._summary.identities = len(selection.rejected), len(selection.table)
+        self._provenance = provenance_of(self._request, selection.table.family_sizes())
         self._summary.stages["enumerate"] = time.perf_counter() - started
         try:
             self._with_previous(selection)
@@ -157,23 +158,31 @@ class _Build:
         """The working store, with everything that earlier runs knew told to the collector."""
         row_of = {digest.tobytes(): row for row, digest in enumerate(selection.digests)}
         keep_failures = not self._request.retry_failed
+        session = {"arch": self._request.scope.arch, **self._provenance}
+        family = selection.table.strings(FAMILY)
+        alike: frozenset[str] = frozenset()
+
+        def begun(theirs: dict[str, Any]) -> None:
+            nonlocal alike
+            alike = unchanged(session, theirs)
 
         def emitted(digest: bytes, emission: Emission) -> None:
-            if (row := row_of.get(digest)) is not None:
+            row = row_of.get(digest)
+            if row is not None and family[row] in alike:
                 collector.recall_emission(row, emission)
 
         def failed(digest: bytes, key: bytes, lapse: Lapse) -> None:
             row = row_of.get(digest)
-            if row is not None and keep_failures and not lapse.kind.passing:
+            if row is not None and keep_failures and not lapse.kind.passing and family[row] in alike:
                 collector.recall_lapse(row, key, lapse)
 
-        if previous and previous.provenance == self._provenance:
+        if previous:
+            begun({"arch": self._request.scope.arch, **previous.provenance})
             for digest, emission in previous.emissions():
                 emitted(digest, emission)
             for digest, lapse in previous.lapses():
                 failed(digest, b"", lapse)
-        session = {"arch": self._request.scope.arch, **self._provenance}
-        store = Store(self._folder, session, Recovery(emitted, collector.recall_code, failed))
+        store = Store(self._folder, session, Recovery(begun, emitted, collector.recall_code, failed))
         for leftover in self._path.parent.glob(f".{self._path.name}.*.tmp"):  # of a killed writer; we have the lock
             leftover.unlink(missing_ok=True)
         collector.write_to(store)
@@ -231,7 +240,7 @@ class _Build:
     def _remove_leftovers(self) -> None:
         """A build that was killed after writing the file has not removed its working store."""
         if self._folder.exists():
-            Store(self._folder, {}, Recovery(lambda *_: None, lambda *_: None, lambda *_: None)).remove()
+            Store(self._folder, {}, Recovery(*[lambda *_: None] * 4)).remove()
 
 
 def _advice(recalled: int, passing: int) -> list[str]:
@@ -244,29 +253,14 @@ def _advice(recalled: int, passing: int) -> list[str]:
     return advice
 
 
-def _scope(request: BuildRequest) -> GridScope:
-    """Without a direction or family named, everything that there is a kernel builder for."""
-    if request.scope.directions or request.scope.families or request.unit:
-        return request.scope
-    return replace(request.scope, directions=tuple(sorted({direction for direction, _ in builders()})))
-
-
-def _refuse_unbuildable(selection: Selection) -> None:
-    known = builders()
-    for direction, algorithm in sizes(selection.table):
-        if (direction, algorithm) not in known:
-            names = ", ".join(sorted({name for name, _ in known}))
-            raise RequestError(f"no kernel builder for {direction} {algorithm} yet; name --direction, of: {names}")
-
-
 def _refuse_to_shrink(path: Path, previous: Previous, selection: Selection) -> None:
     """A request that would throw away most of a file is more likely a mistake than a wish."""
-    asked = sizes(selection.table)
-    for (direction, algorithm), count in previous.sizes().items():
-        if 2 * asked[direction, algorithm] < count:
+    asked = selection.table.family_sizes()
+    for family, count in previous.sizes().items():
+        if 2 * asked.get(family, 0) < count:
             raise RequestError(
-                f"{path} holds {count} kernels of {direction} {algorithm} and this request asks for "
-                f"{asked[direction, algorithm]}; choose another --out, or give them up with --replace"
+                f"{path} holds {count} kernels of family {family} and this request asks for {asked.get(family, 0)}; "
+                "choose another --out, or give them up with --replace"
             )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +16,7 @@ from cache_schema.cache_reader import Cache
 from cache_schema.digest import table_digests
 from cache_schema.ledger import Ledger
 from cache_schema.outcome import OutcomeKind
-from cache_schema.table import IdentityTable
+from cache_schema.table import IdentityTable, concat
 
 _FACTS = ("lds_bytes", "vgprs", "agprs", "sgprs", "scratch_bytes", "vgpr_spills", "sgpr_spills")
 
@@ -85,26 +84,17 @@ class Previous:
         """Of the whole file, in hex. Its seal is checked with it: a file that stays must be sound to the last byte."""
         return sealed_sha256(self._cache)
 
-    def sizes(self) -> Counter[tuple[str, str]]:
-        """Entries by (direction, algorithm)."""
-        return sizes(self._cache.table)
+    def sizes(self) -> dict[str, int]:
+        """Entries by family."""
+        return self._cache.table.family_sizes()
 
     @cached_property
     def _kernel_by_key(self) -> dict[bytes, int]:
         return {key.tobytes(): number for number, key in enumerate(self._cache.kernels["content_key"])}
 
 
-def sizes(table: IdentityTable) -> Counter[tuple[str, str]]:
-    """Rows by (direction, algorithm)."""
-    codes = table.columns["direction"].astype(np.int64) << 16 | table.columns["algorithm"].astype(np.int64)
-    names = table.vocab["direction"], table.vocab["algorithm"]
-    values, counts = np.unique(codes, return_counts=True)
-    return Counter(
-        {(names[0][v >> 16], names[1][v & 0xFFFF]): n for v, n in zip(values.tolist(), counts.tolist(), strict=True)}
-    )
-
-
 def _same_rows(ours: IdentityTable, theirs: IdentityTable) -> bool:
-    return ours.vocab == dict(theirs.vocab) and all(
-        np.array_equal(column, theirs.columns[name]) for name, column in ours.columns.items()
+    left, right = concat([ours]), concat([theirs])  # a file has columns of all its families
+    return left.vocab == right.vocab and all(
+        np.array_equal(column, right.columns[name]) for name, column in left.columns.items()
     )

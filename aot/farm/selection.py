@@ -14,7 +14,7 @@ from cache_schema.ledger import Ledger
 from cache_schema.outcome import OutcomeKind
 from cache_schema.table import IdentityTable
 from grids.catalogue import open_catalogue
-from grids.rules import REASONS
+from grids.rules import reason_codes
 from grids.selection import in_shard
 
 
@@ -49,7 +49,7 @@ def select(scope: GridScope, dtype: str) -> Selection:
     if scope.shard is not None:
         mask = in_shard(table_digests(table), *scope.shard)
         table, codes = table.take(mask), codes[mask]
-    return Selection(selection.table, selection.digests, Ledger.of(table, OutcomeKind.REJECTED, codes, REASONS))
+    return Selection(selection.table, selection.digests, Ledger.of(table, OutcomeKind.REJECTED, codes, reason_codes()))
 
 
 def in_digest_order(table: IdentityTable) -> Selection:

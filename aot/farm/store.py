@@ -1,13 +1,13 @@
 """The working store of a build: what the journal's records mean, and the code objects in it.
 
-    SESSION    {sources, toolchain}                   the records after it were made by these
+    SESSION    {sources, toolchain, ...}              the records after it were made by these
     ARGUMENTS  {list}                                 an argument list; they are numbered from 0 in order of appearance
     EMITTED    {row, key, arguments, block}           an identity (its digest) has this content key and launch facts
     CODE       {key, facts, sha256} + code object     a content key is compiled
     FAILED     {row, key, kind, detail}               by key, or by identity when no key is known
 
 A content key covers everything that decides the code object, so CODE counts whoever wrote it. EMITTED and FAILED
-count only while the sources and the toolchain are those of the session that wrote them.
+count only for those who are made alike today, of which the session that wrote them tells.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class Kind(IntEnum):
 class Recovery:
     """Who is told what an earlier run left behind, in the order in which it happened."""
 
+    session: Callable[[dict[str, Any]], None]  # of what comes next
     emitted: Callable[[bytes, Emission], None]  # identity digest
     code: Callable[[bytes, StoredCode], None]  # content key
     failed: Callable[[bytes, bytes, Lapse], None]  # identity digest, content key or b""
@@ -59,12 +60,12 @@ class Store:
         self._recovery = recovery
         self._argument_lists: list[ArgumentList] = []
         self._argument_number: dict[ArgumentList, int] = {}
-        self._current = False
+        self._last: dict[str, Any] | None = None  # the session that the journal ends with
         self.seconds = 0.0  # spent writing
         self._lock = _lock(folder)
         try:
             self._journal = Journal(folder / "journal", self._recover, self._lose)
-            if not self._current:
+            if self._last != session:
                 self._append(Kind.SESSION, session)
                 self._begin()
         except BaseException:
@@ -75,7 +76,8 @@ class Store:
         meta = record.meta
         match record.kind:
             case Kind.SESSION:
-                self._current = meta == self._session
+                self._last = meta
+                self._recovery.session(meta)
                 self._begin()
             case Kind.ARGUMENTS:
                 self._number(ArgumentList.from_json(meta["list"]))
@@ -84,10 +86,10 @@ class Store:
                     Origin.JOURNAL, Facts(*meta["facts"]), meta["sha256"], record.data_offset, record.data_length
                 )
                 self._recovery.code(meta["key"], place)
-            case Kind.EMITTED if self._current:
+            case Kind.EMITTED if self._last is not None:
                 emission = Emission(meta["key"], self._argument_lists[meta["arguments"]], meta["block"])
                 self._recovery.emitted(meta["row"], emission)
-            case Kind.FAILED if self._current:
+            case Kind.FAILED if self._last is not None:
                 self._recovery.failed(meta["row"], meta["key"], Lapse(OutcomeKind(meta["kind"]), meta["detail"]))
 
     def _begin(self) -> None:
@@ -97,7 +99,7 @@ class Store:
 
     def _lose(self) -> None:
         """A lost record may have been a session or an argument list. Only code, which says what it is, counts on."""
-        self._current = False
+        self._last = None
 
     def put_emission(self, digest: bytes, emission: Emission) -> None:
         number = self._argument_number.get(emission.arguments)

@@ -9,8 +9,9 @@ import time
 from collections.abc import Iterator
 from functools import lru_cache
 
+from aot.families import emit
 from aot.farm.results import STAGES, Chunk, Claim, Compiled, Emission, Facts, Failure, UnitResult
-from aot.kernels import KernelSource, emit
+from aot.kernels.source import KernelSource
 from aot.toolchain import Engine, Toolchain, content_key, link, open_engine, read_code_object, symbol_of, with_symbol
 from aot.toolchain.loader_contract import Expected, check_loader_contract
 from aot.workers.child import MachineError

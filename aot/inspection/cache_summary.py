@@ -12,7 +12,6 @@ import numpy.typing as npt
 from aot.inspection.occupancy import occupancy
 from cache_schema.cache_check import sealed_sha256
 from cache_schema.cache_reader import Cache
-from cache_schema.identity import FIELDS
 from cache_schema.table import IdentityTable, is_constant
 from grids.reasons import explanations
 
@@ -23,10 +22,10 @@ LDS_BINS = tuple(kib * 1024 for kib in (0, 8, 16, 24, 32, 48, 64, 96, 128, 160))
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Entries of one direction and algorithm; `axes` has every field that takes more than one value among them."""
+    """Entries of one family; `axes` has every field that takes more than one value among them."""
 
     direction: str
-    algorithm: str
+    name: str
     entries: int
     kernels: int  #: distinct code objects
     axes: dict[str, dict[str, int]]
@@ -114,8 +113,7 @@ def summarise(cache: Cache) -> CacheSummary:
 def axes(table: IdentityTable) -> dict[str, dict[str, int]]:
     """Counts per value of every field that has more than one, values in their own order."""
     found = {}
-    for name in FIELDS:
-        column = table.columns[name]
+    for name, column in table.columns.items():
         if not len(column) or is_constant(column) or (column == column[0]).all():
             continue
         values, counts = np.unique(column, return_counts=True)
@@ -126,17 +124,11 @@ def axes(table: IdentityTable) -> dict[str, dict[str, int]]:
 
 
 def _families(cache: Cache) -> list[Family]:
-    table = cache.table
     kernel_of = np.asarray(cache.entries["kernel"])
-    families = []
-    for direction in table.vocab["direction"]:
-        for algorithm in table.vocab["algorithm"]:
-            mask = table.equals("direction", direction) & table.equals("algorithm", algorithm)
-            if mask.any():
-                rows = table if mask.all() else table.take(mask)
-                distinct = len(np.unique(kernel_of[mask]))
-                families.append(Family(direction, algorithm, len(rows), distinct, axes(rows)))
-    return families
+    return [
+        Family(schema.direction, schema.family, len(part), len(np.unique(kernel_of[rows])), axes(part))
+        for schema, rows, part in cache.table.parts()
+    ]
 
 
 def _binned(values: npt.NDArray[Any], ends: Sequence[int]) -> dict[int, int]:

@@ -11,14 +11,14 @@ import numpy.typing as npt
 
 from aot.inspection.cache_summary import axes
 from aot.runtime.accuracy import BY_DEFAULT, AccuracyError, Demand
-from aot.runtime.choose import estimated_clk, ranked
-from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE
-from aot.runtime.promise import Promise, promised
+from aot.runtime.choose import choose
+from aot.runtime.forecast import Forecast, Ints, Mask
+from aot.runtime.plan_options import AUTOMATIC_DEGREE
 from cache_schema.cache_reader import Cache
 from cache_schema.errors import DeliveryError
 from cache_schema.problem import ConvProblem
 from grids.reasons import deciding_fields, explain
-from grids.serving import SERVING_REASONS, serves
+from grids.serving import serves, serving_reasons
 
 
 class NoCandidateError(DeliveryError):
@@ -46,22 +46,23 @@ class Refused:
 class Candidates:
     """The answer of a cache to one problem.
 
-    `rows` are entry numbers: those accurate enough for the demand first, of these the best estimate first. `degree` is
-    the number of slices that is wanted of kernels that are told one.
+    `rows` are entry numbers: those accurate enough for the demand first, of these the best estimate first. In the same
+    order are what is forecast of their plans, and which of them meet the demand.
     """
 
     cache: Cache
     problem: ConvProblem
-    rows: npt.NDArray[np.int64]
+    rows: Ints
     codes: npt.NDArray[np.int8]
-    demand: Demand = BY_DEFAULT
-    degree: int = AUTOMATIC_DEGREE
+    forecast: Forecast
+    admitted: Mask
 
     @property
     def reasons(self) -> dict[str, int]:
         """Refused entries per serving reason, most frequent first."""
-        counts = np.bincount(self.codes, minlength=len(SERVING_REASONS)).tolist()
-        found = [(SERVING_REASONS[code], count) for code, count in enumerate(counts) if code and count]
+        reasons = serving_reasons()
+        counts = np.bincount(self.codes, minlength=len(reasons)).tolist()
+        found = [(reasons[code], count) for code, count in enumerate(counts) if code and count]
         return dict(sorted(found, key=lambda pair: -pair[1]))
 
     @cached_property
@@ -69,25 +70,13 @@ class Candidates:
         """One row per serving reason."""
         found = []
         for reason, count in self.reasons.items():
-            table = self.cache.table.take(self.codes == SERVING_REASONS.index(reason))
+            table = self.cache.table.take(self.codes == serving_reasons().index(reason))
             varying = axes(table)
             fields = {
                 name: varying.get(name) or {str(_value(table.row(0), name)): count} for name in deciding_fields(reason)
             }
             found.append(Refused(reason, count, explain(reason), fields))
         return found
-
-    def estimates(self, count: int) -> list[float]:
-        """Estimated clocks of the first rows, as `aot.runtime.choose` describes."""
-        table = self.cache.table.take(self.rows[:count])
-        clks: list[float] = estimated_clk(table, self.problem, self.cache.arch, self.demand, self.degree).tolist()
-        return clks
-
-    @cached_property
-    def promise(self) -> Promise:
-        """Expected errors and equal bits of all rows, and which of them meet the demand."""
-        table = self.cache.table.take(self.rows)
-        return promised(table, self.problem, self.cache.arch, self.demand, self.degree)
 
 
 def _value(identity: object, name: str) -> Any:
@@ -103,11 +92,9 @@ def find_candidates(
 ) -> Candidates:
     """Ask a cache; the result may have no rows. For more than one slice only kernels that split are asked."""
     mask, codes = serves(cache.table, problem, workspace_limit)
-    if degree > 1:
-        mask = mask & (cache.table.columns["split_k"] > 1)
     rows = np.flatnonzero(mask)
-    order = ranked(cache.table.take(rows), cache.digests[rows], problem, cache.arch, demand, degree)
-    return Candidates(cache, problem, rows[order], codes, demand, degree)
+    choice = choose(cache.table.take(rows), cache.digests[rows], problem, cache.arch, demand, degree)
+    return Candidates(cache, problem, rows[choice.rows], codes, choice.forecast, choice.admitted)
 
 
 def best_candidate(
@@ -121,11 +108,10 @@ def best_candidate(
     found = find_candidates(cache, problem, workspace_limit, demand, degree)
     if not len(found.rows):
         raise NoCandidateError(cache, found.reasons)
-    promise = found.promise
-    if not promise.admitted[0]:
+    if not found.admitted[0]:
         raise AccuracyError(
             f"none of the {len(found.rows):,} entries that serve the problem in {cache.path} is accurate enough; "
-            f"the least expected error is {promise.expected.min():.3g} ulps, "
-            f"{int(promise.deterministic.sum()):,} give equal bits in equal runs"
+            f"the least expected error is {found.forecast.expected_ulps.min():.3g} ulps, "
+            f"{int(found.forecast.deterministic.sum()):,} give equal bits in equal runs"
         )
     return int(found.rows[0])

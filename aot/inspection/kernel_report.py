@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from aot.families import family_of
+from aot.family import KernelFamily
 from aot.inspection.hot_loop import KernelStatistics, kernel_statistics
 from aot.inspection.load_code import check_facts
 from aot.inspection.occupancy import Occupancy, occupancy
@@ -14,8 +16,9 @@ from aot.toolchain.errors import CodeObjectError, ToolchainMissingError
 from aot.toolchain.loader_contract import Expected, Violation, violations
 from cache_schema.cache_reader import Cache, Entry
 from cache_schema.errors import DeliveryError
-from cache_schema.identity import FIELD_DEFAULT, FIELDS, Identity
+from cache_schema.identity import Identity, schema_of, values_of
 from cache_schema.label import encode
+from grids import families as grid_families
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,16 @@ class KernelReport:
     instructions: tuple[Instruction, ...]
     unread: str = ""
 
+    @property
+    def family(self) -> KernelFamily:
+        """The family of the kernel; `UnknownValueError` for one that belongs to none."""
+        return family_of(self.entry.identity)
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """Labels of the other kernels that its plans launch."""
+        return tuple(map(encode, grid_families.family_of(self.entry.identity).steps(self.entry.identity)))
+
     def to_json(self) -> dict[str, Any]:
         """Plain data without the instructions."""
         entry = self.entry
@@ -39,7 +52,10 @@ class KernelReport:
         return {
             "label": encode(entry.identity),
             "digest": entry.digest.hex(),
-            "identity": asdict(entry.identity),
+            "identity": values_of(entry.identity),
+            "family": self.family.name,
+            "alone": self.family.alone,
+            "steps": list(self.steps),
             "symbol": entry.symbol,
             "content_key": entry.content_key,
             "code_object": entry.blob_digest,
@@ -112,5 +128,5 @@ def report_kernel(cache: Cache, number: int, toolchain: Toolchain | None = None)
 
 def set_fields(identity: Identity) -> list[tuple[str, str | int | bool]]:
     """Fields that are not at their default, in declaration order."""
-    values = [(name, getattr(identity, name)) for name in FIELDS]
-    return [(name, value) for name, value in values if name not in FIELD_DEFAULT or value != FIELD_DEFAULT[name]]
+    values = [(field, getattr(identity, field.name)) for field in schema_of(identity).fields]
+    return [(field.name, value) for field, value in values if value != field.default]

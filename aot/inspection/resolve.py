@@ -26,7 +26,7 @@ def resolve(cache: Cache, text: str) -> Identity:
     digits = text.lower()
     if not re.fullmatch(rf"[0-9a-f]{{{MIN_DIGEST_DIGITS},{2 * DIGEST_BYTES}}}", digits):
         raise RequestError(
-            f"{text!r} is neither a label (direction:algorithm:arch:dtype:...) nor a digest or its first "
+            f"{text!r} is neither a label (direction:family:arch:dtype:...) nor a digest or its first "
             f"{MIN_DIGEST_DIGITS} or more hex digits"
         )
     if len(digits) == 2 * DIGEST_BYTES:

@@ -8,15 +8,8 @@
 | the K loop | | `mainloop`, `fragments`, `k_outer_fragments` |
 | results | `dgrad_output`, `wgrad_output` | `results`, `epilogue` |
 | what registers hold | `dgrad_budget`, `wgrad_budget` | `budget` |
-| arguments | `dgrad_arguments`, `dgrad_table`, `wgrad_arguments` | `arguments`, `values`, `limits` |
+| arguments | `dgrad_arguments`, `dgrad_table`, `wgrad_arguments`, `forward_values` | `arguments`, `limits` |
 | arithmetic | | `magic`, `counter` |
 
 `wgrad_reduce` and `wgrad_fix_up` (with `wgrad_second_step`) are no GEMMs: they add up what backward weights leaves.
 """
-
-from __future__ import annotations
-
-from aot.kernels.emit import builders, emit
-from aot.kernels.source import KernelSource
-
-__all__ = ["KernelSource", "builders", "emit"]

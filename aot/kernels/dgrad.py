@@ -24,7 +24,7 @@ from aot.kernels.dgrad_output import LatticeOutput, row_table_bytes, store_latti
 from aot.kernels.dgrad_record import SubGemmRecord, folded_record, found_record, tile_of_record
 from aot.kernels.dgrad_streams import CountedTaps, GradientWalk, UniformTaps
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
-from aot.kernels.gemm import GemmKernel, UnsupportedError, operand_bytes
+from aot.kernels.gemm import GemmKernel, operand_bytes
 from aot.kernels.k_rows import KRowStaging, k_row_loader
 from aot.kernels.loaders import Staging, staged_loader
 from aot.kernels.mainloop import Loads, Multiply
@@ -36,47 +36,17 @@ from aot.kernels.rowsets import RowSet, TabledRows, read_back
 from aot.kernels.source import KernelSource
 from aot.kernels.streams import Args, Row, Stream
 from aot.kernels.tile import Tile
-from cache_schema.identity import FIELD_DEFAULT, Identity
 from grids import geometry
+from grids.gemm.records import Dgrad
 from grids.targets import target
 
-PIPELINES = ("mem", "compv3", "compv4")
-#: Fields that would change the code of other families; here they must be as they are by default.
-OPTIONS_WITHOUT_CODE = (
-    "split_k", "async_dma", "unroll_k", "chiplet_swizzle", "lds_layout", "lds_k_pad", "waves_per_eu", "acc_epilogue",
-    "two_stage", "ws_replicas", "stream_k", "group_merge", "num_load_waves", "prefetch_addr", "is_3d", "is_pointwise",
-    "knobs",
-)  # fmt: skip
 
-
-def emit_dgrad(identity: Identity, flavor: str) -> KernelSource:
-    """The kernel of one backward-data identity. No problem extent enters the text.
-
-    Raises `UnsupportedError` for options that no code is made for, and for more accumulators than a lane holds.
-    """
-    for field in OPTIONS_WITHOUT_CODE:
-        if getattr(identity, field) != FIELD_DEFAULT[field]:
-            raise UnsupportedError(f"backward data has no {field} {getattr(identity, field)!r}")
-    if identity.pipeline not in PIPELINES:
-        raise UnsupportedError(f"backward data has no pipeline {identity.pipeline!r}; it has {', '.join(PIPELINES)}")
-    accumulators = geometry.accumulators_per_lane(
-        tile_m=identity.tile_m,
-        tile_n=identity.tile_n,
-        warp_m=identity.warp_m,
-        warp_n=identity.warp_n,
-        wave_size=identity.wave_size,
-    )
-    if accumulators > geometry.MAX_ACCUMULATORS:
-        raise UnsupportedError(f"{accumulators} accumulators per lane; a kernel holds {geometry.MAX_ACCUMULATORS}")
+def emit_dgrad(identity: Dgrad, flavor: str) -> KernelSource:
+    """The kernel of one backward-data identity. No problem extent enters the text."""
     return _Dgrad(identity, flavor).source()
 
 
-def is_folded(identity: Identity) -> bool:
-    """Whether the kernel is for stride 1 and dilation 1 only, its record folded."""
-    return identity.stride_h == identity.stride_w == identity.dilation_h == identity.dilation_w == 1
-
-
-def _output_table(identity: Identity, layout: geometry.LdsLayout[int]) -> Segment | None:
+def _output_table(identity: Dgrad, layout: geometry.LdsLayout[int]) -> Segment | None:
     """Where the row offsets of a lattice stand: over the operands, or behind a shuffled tile if there is room."""
     size, behind = row_table_bytes(identity.tile_m), layout.c_offset + layout.c_bytes
     if identity.epilogue == "default":
@@ -87,9 +57,9 @@ def _output_table(identity: Identity, layout: geometry.LdsLayout[int]) -> Segmen
 class _Dgrad(GemmKernel[GradientBudget]):
     """The pieces of one kernel, from index maps to epilogue."""
 
-    def __init__(self, identity: Identity, flavor: str) -> None:
+    def __init__(self, identity: Dgrad, flavor: str) -> None:
         tile, layout = Tile.of(identity), geometry.lds_of_identity(identity)
-        self.folded = is_folded(identity)
+        self.folded = identity.folded
         self.a_chunks = ChunkMap(tile.m, tile.k, tile.threads, identity.vector_size_a, tile.elem.bytes)
         b_width = geometry.clamped_width(
             rows=tile.k,

@@ -12,9 +12,9 @@ from aot.kernels.dgrad_table import Record, records_of
 from aot.kernels.limits import UNIFORM_TAP_LIMIT, check_limits
 from aot.kernels.magic import MagicDivisor
 from cache_schema.arguments import ArgumentList
-from cache_schema.identity import Identity
 from cache_schema.problem import ELEM_BYTES, TENSOR_BYTES_LIMIT, ConvProblem
 from grids.addressing import canonical
+from grids.gemm.records import Dgrad
 from grids.geometry import ceil_div
 
 #: Tiles along N of every record.
@@ -39,7 +39,7 @@ def dgrad_arguments() -> ArgumentList:
     return listed(_DGRAD)
 
 
-def dgrad_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
+def dgrad_values(identity: Dgrad, problem: ConvProblem) -> dict[str, int]:
     """Every argument of `dgrad_arguments` except the pointers.
 
     Raises `ProblemError` for extents beyond what 32-bit coordinates and the table hold.
@@ -60,7 +60,7 @@ def dgrad_values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
     })  # fmt: skip
 
 
-def _has_uniform_taps(identity: Identity, p: ConvProblem, found: list[Record]) -> bool:
+def _has_uniform_taps(identity: Dgrad, p: ConvProblem, found: list[Record]) -> bool:
     """Whether every K tile of every record lies inside one tap, and the scalar loop can hold the taps."""
     if p.kpg % identity.tile_k:
         return False

@@ -13,7 +13,7 @@ from aot.ir.values import Value, constant
 from aot.kernels.dgrad_arguments import N_TILES
 from aot.kernels.dgrad_table import DIVISOR_FIELDS, MAGIC_WORDS, RECORD_FIELDS, RECORD_WORDS
 from aot.kernels.magic import Divisor
-from grids.addressing import MAX_SUB_GEMMS
+from grids.gemm.records import MAX_SUB_GEMMS
 
 Args = Mapping[str, Value]
 

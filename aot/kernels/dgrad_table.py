@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from aot.kernels.magic import magic_pair
-from cache_schema.identity import Identity
 from cache_schema.problem import ConvProblem
 from grids.addressing import canonical
+from grids.gemm.records import Dgrad
 from grids.geometry import ceil_div
 from grids.tilde import SubGemm, sub_gemms
 
@@ -44,7 +44,7 @@ def records(problem: ConvProblem, *, tile_m: int, tile_n: int, tile_k: int) -> l
     return found
 
 
-def records_of(identity: Identity, problem: ConvProblem) -> list[Record]:
+def records_of(identity: Dgrad, problem: ConvProblem) -> list[Record]:
     """The records for one kernel."""
     return records(problem, tile_m=identity.tile_m, tile_n=identity.tile_n, tile_k=identity.tile_k)
 

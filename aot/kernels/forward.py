@@ -31,17 +31,17 @@ from aot.kernels.source import KernelSource
 from aot.kernels.streams import Args, GeneralStream, Row, Stream, UniformStream, Walk
 from aot.kernels.swizzle import Swizzle, swizzle
 from aot.kernels.tile import Tile
-from cache_schema.identity import Identity
+from grids.gemm.records import Forward
 from grids.geometry import lds_of_identity
 from grids.targets import target
 
 
-def emit_forward(identity: Identity, flavor: str) -> KernelSource:
+def emit_forward(identity: Forward, flavor: str) -> KernelSource:
     """The kernel of one forward identity. No problem extent enters: the text depends on identity and flavor only."""
     return _Forward(identity, flavor).source()
 
 
-def _chunks(identity: Identity, tile: Tile) -> tuple[ChunkMap, ChunkMap]:
+def _chunks(identity: Forward, tile: Tile) -> tuple[ChunkMap, ChunkMap]:
     """How threads share out the operand tiles, A then B."""
     widths = identity.vector_size_a, identity.vector_size_b
     if identity.async_dma:
@@ -61,7 +61,7 @@ def _swizzle(tile: Tile, a: ChunkMap, b: ChunkMap) -> Swizzle:
 class _Forward(GemmKernel[Budget]):
     """The pieces of one kernel, from index maps to epilogue."""
 
-    def __init__(self, identity: Identity, flavor: str) -> None:
+    def __init__(self, identity: Forward, flavor: str) -> None:
         tile, layout = Tile.of(identity), lds_of_identity(identity)
         self.a_chunks, self.b_chunks = _chunks(identity, tile)
         self.swizzle = _swizzle(tile, self.a_chunks, self.b_chunks) if identity.async_dma else None

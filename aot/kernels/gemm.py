@@ -26,14 +26,9 @@ from aot.kernels.streams import A, B, E, TileWalk
 from aot.kernels.swizzle import Swizzle
 from aot.kernels.tile import Tile
 from cache_schema.arguments import ArgumentList
-from cache_schema.errors import RequestError
-from cache_schema.identity import Identity
 from grids import geometry
+from grids.gemm.records import Gemm
 from grids.geometry import LdsLayout
-
-
-class UnsupportedError(RequestError):
-    """An identity that a builder has no code for."""
 
 
 class Choices(Protocol):
@@ -61,9 +56,7 @@ def operand_bytes(layout: LdsLayout[int]) -> int:
 class GemmKernel(Generic[ChoicesT]):
     """A kernel whose text is being written: its shapes, decisions, LDS, arguments and instructions so far."""
 
-    def __init__(
-        self, identity: Identity, flavor: str, arguments: ArgumentList, budget: ChoicesT, lds_bytes: int
-    ) -> None:
+    def __init__(self, identity: Gemm, flavor: str, arguments: ArgumentList, budget: ChoicesT, lds_bytes: int) -> None:
         self.identity, self.flavor = identity, flavor_named(flavor)
         self.tile = Tile.of(identity)
         self.layout = geometry.lds_of_identity(identity)

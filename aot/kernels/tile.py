@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from aot.ir.intrinsics import Atom, atom
 from aot.ir.types import ELEMENTS, Type
-from cache_schema.identity import Identity
 from grids import geometry
+from grids.gemm.records import Gemm
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Tile:
     out: Type  # of D in memory; a workspace is f32
 
     @classmethod
-    def of(cls, identity: Identity) -> Tile:
+    def of(cls, identity: Gemm) -> Tile:
         """The tile of an implicit-GEMM identity."""
         return cls(
             m=identity.tile_m,

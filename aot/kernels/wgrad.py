@@ -23,7 +23,7 @@ from aot.ir.types import I64, integer_of
 from aot.ir.values import Value, late
 from aot.kernels import wgrad_budget
 from aot.kernels.epilogue import Output, store_direct, store_shuffled
-from aot.kernels.gemm import GemmKernel, UnsupportedError
+from aot.kernels.gemm import GemmKernel
 from aot.kernels.k_rows import KRowChunks, KRowStaging, k_row_loader
 from aot.kernels.loaders import TileLoader
 from aot.kernels.mainloop import Loads, Multiply
@@ -37,28 +37,19 @@ from aot.kernels.wgrad_loaders import PixelLoader, SteppingPixelLoader
 from aot.kernels.wgrad_output import WORD_BYTES, PackedRows, Slab, add_shuffled, add_to_slab, store_diagonal
 from aot.kernels.wgrad_streams import PixelChunk, PixelStream, PixelWalk, decoded_column
 from cache_schema.arguments import ArgumentList
-from cache_schema.identity import Identity
+from grids.gemm.records import Wgrad
 from grids.geometry import lds_of_identity
 
 
-def emit_wgrad(identity: Identity, flavor: str) -> KernelSource:
-    """The kernel of one backward-weights identity. No problem extent enters the text.
-
-    Raises `UnsupportedError` for options that the catalogue does not have.
-    """
-    if identity.chiplet_swizzle:
-        raise UnsupportedError("backward weights has no chiplet_swizzle")
-    if identity.two_stage and identity.ws_replicas & (identity.ws_replicas - 1):
-        raise UnsupportedError(f"ws_replicas {identity.ws_replicas}: replicas are a power of two")
-    if identity.group_merge > 1 and identity.split_k > 1 and not identity.two_stage:
-        raise UnsupportedError("merged groups have no packed pairs to add: they split in two stages")
+def emit_wgrad(identity: Wgrad, flavor: str) -> KernelSource:
+    """The kernel of one backward-weights identity. No problem extent enters the text."""
     return WgradKernel(identity, flavor, wgrad_arguments()).source()
 
 
 class WgradKernel(GemmKernel[WgradBudget]):
     """The pieces of one kernel, from index maps to epilogue."""
 
-    def __init__(self, identity: Identity, flavor: str, arguments: ArgumentList) -> None:
+    def __init__(self, identity: Wgrad, flavor: str, arguments: ArgumentList) -> None:
         choices = wgrad_budget.plan(identity, Tile.of(identity))
         super().__init__(identity, flavor, arguments, choices, lds_of_identity(identity).total_bytes)
 

@@ -13,9 +13,9 @@ from aot.kernels.limits import check_limits
 from aot.kernels.magic import MagicDivisor
 from aot.kernels.wgrad_budget import load_chunks
 from cache_schema.arguments import ArgumentList
-from cache_schema.identity import Identity
 from cache_schema.problem import ELEM_BYTES, ConvProblem
 from grids.addressing import canonical
+from grids.gemm.records import Wgrad
 from grids.geometry import ceil_div, gemm_extents
 from grids.split_k import slice_extent
 
@@ -116,7 +116,7 @@ def reduce_arguments() -> ArgumentList:
     return listed(_REDUCE)
 
 
-def wgrad_values(identity: Identity, problem: ConvProblem, degree: int = 1) -> dict[str, int]:
+def wgrad_values(identity: Wgrad, problem: ConvProblem, degree: int = 1) -> dict[str, int]:
     """Every argument of `wgrad_arguments` except the pointers; `degree` is the number of slices of the reduction.
 
     Merged groups are one group with their channels side by side; only the store tells them apart. Raises `ProblemError`
@@ -158,7 +158,7 @@ def reduce_values(problem: ConvProblem) -> dict[str, int]:
     return with_pairs(_REDUCE, {"p_elements": problem.groups * slab, "p_slab": slab})
 
 
-def stream_k_values(identity: Identity, problem: ConvProblem, share: int) -> dict[str, int]:
+def stream_k_values(identity: Wgrad, problem: ConvProblem, share: int) -> dict[str, int]:
     """Every argument of `stream_k_arguments` except the pointers; `share` is the number of K tiles of a workgroup."""
     values = wgrad_values(identity, problem)
     gemm = gemm_extents(problem)
@@ -168,12 +168,15 @@ def stream_k_values(identity: Identity, problem: ConvProblem, share: int) -> dic
     return with_pairs(_STREAM_K, values)
 
 
-def fix_up_values(identity: Identity, problem: ConvProblem, share: int) -> dict[str, int]:
-    """Every argument of `fix_up_arguments` except the pointers, for the parts that a stream-K kernel leaves."""
-    gemm = gemm_extents(problem)
+def fix_up_values(tile: tuple[int, int, int], problem: ConvProblem, share: int) -> dict[str, int]:
+    """Every argument of `fix_up_arguments` except the pointers, for the parts that a stream-K kernel leaves.
+
+    `tile` is the (m, n, k) of that kernel, `share` the K tiles of one of its workgroups.
+    """
+    gemm, (tile_m, tile_n, tile_k) = gemm_extents(problem), tile
     return with_pairs(_FIX_UP, {
         "p_elements": problem.groups * gemm.m * gemm.n, "p_wg_M": gemm.m, "p_wg_N": gemm.n,
-        "k_tiles": ceil_div(gemm.k, identity.tile_k), "sk_share": share,
-        "sk_tiles_m": ceil_div(gemm.m, identity.tile_m), "sk_tiles_n": ceil_div(gemm.n, identity.tile_n),
-        "tile_m_shift": identity.tile_m.bit_length() - 1, "tile_n_shift": identity.tile_n.bit_length() - 1,
+        "k_tiles": ceil_div(gemm.k, tile_k), "sk_share": share,
+        "sk_tiles_m": ceil_div(gemm.m, tile_m), "sk_tiles_n": ceil_div(gemm.n, tile_n),
+        "tile_m_shift": tile_m.bit_length() - 1, "tile_n_shift": tile_n.bit_length() - 1,
     })  # fmt: skip

@@ -9,9 +9,9 @@ from aot.kernels import budget
 from aot.kernels.chunks import ChunkMap
 from aot.kernels.k_rows import KRowChunks, most_rows
 from aot.kernels.tile import Tile
-from cache_schema.identity import Identity
 from cache_schema.problem import ELEM_BYTES
 from grids import geometry
+from grids.gemm.records import Gemm, Wgrad
 
 #: Registers of a row of X (coordinates, offset, masked coordinate) and of a column (tap, offset).
 ROW, COLUMN = 4, 3
@@ -39,7 +39,7 @@ class WgradBudget:
     fits: bool = True
 
 
-def load_chunks(identity: Identity) -> tuple[KRowChunks, KRowChunks]:
+def load_chunks(identity: Wgrad) -> tuple[KRowChunks, KRowChunks]:
     """How threads share the tiles of dY and of X: as wide as the identity says and the tile allows."""
     threads = geometry.block_threads(warp_m=identity.warp_m, warp_n=identity.warp_n, wave_size=identity.wave_size)
     merged, elem_bytes = min(identity.group_merge, MERGED_WIDTH), ELEM_BYTES[identity.dtype_a]
@@ -54,7 +54,7 @@ def load_chunks(identity: Identity) -> tuple[KRowChunks, KRowChunks]:
     return chunks(identity.tile_m, identity.vector_size_a), chunks(identity.tile_n, identity.vector_size_b)
 
 
-def plan(identity: Identity, tile: Tile) -> WgradBudget:
+def plan(identity: Wgrad, tile: Tile) -> WgradBudget:
     """Keep tiles in registers if there is room, the next one too if the pipeline wants it, else load in batches."""
     gradients, pixels = load_chunks(identity)
     if identity.async_dma:
@@ -80,7 +80,7 @@ def plan(identity: Identity, tile: Tile) -> WgradBudget:
     return WgradBudget(in_agprs, False, False, gradients, pixels, batches[0], batches[1], fits=False)
 
 
-def direct_chunks(identity: Identity) -> tuple[ChunkMap, ChunkMap]:
+def direct_chunks(identity: Gemm) -> tuple[ChunkMap, ChunkMap]:
     """How threads share the tiles of dY and of X that go straight to LDS: in thread order, row by row."""
     threads = geometry.block_threads(warp_m=identity.warp_m, warp_n=identity.warp_n, wave_size=identity.wave_size)
     elem_bytes = ELEM_BYTES[identity.dtype_a]
@@ -90,7 +90,7 @@ def direct_chunks(identity: Identity) -> tuple[ChunkMap, ChunkMap]:
     )
 
 
-def _needs_agprs(identity: Identity, tile: Tile) -> bool:
+def _needs_agprs(identity: Wgrad, tile: Tile) -> bool:
     """Whether what a direct-to-LDS loop keeps leaves no room for accumulators beside it."""
     gradients, pixels = direct_chunks(identity)
     state = gradients.passes + (ROW + identity.prefetch_addr) * pixels.passes + COLUMN
@@ -98,7 +98,7 @@ def _needs_agprs(identity: Identity, tile: Tile) -> bool:
 
 
 def _needed(
-    identity: Identity,
+    identity: Wgrad,
     tile: Tile,
     chunks: tuple[KRowChunks, KRowChunks],
     batches: Sequence[int | None],

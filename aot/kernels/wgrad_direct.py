@@ -10,7 +10,6 @@ from aot.ir.intrinsics import set_priority
 from aot.ir.values import Value
 from aot.kernels import mainloop
 from aot.kernels.chunks import ChunkMap
-from aot.kernels.gemm import UnsupportedError
 from aot.kernels.mainloop import Multiply
 from aot.kernels.place import Place
 from aot.kernels.source import KernelSource
@@ -18,13 +17,11 @@ from aot.kernels.wgrad import WgradKernel
 from aot.kernels.wgrad_arguments import wgrad_arguments
 from aot.kernels.wgrad_budget import direct_chunks
 from aot.kernels.wgrad_streams import PixelChunk, PixelStream, PixelWalk, decoded_column
-from cache_schema.identity import Identity
+from grids.gemm.records import Wgrad
 
 
-def emit_direct_wgrad(identity: Identity, flavor: str) -> KernelSource:
-    """The kernel of one identity with async_dma. Raises `UnsupportedError` where LDS tiles are not K-outer."""
-    if not identity.lds_k_outer or identity.chiplet_swizzle:
-        raise UnsupportedError("direct-to-LDS loads of backward weights need K-outer tiles")
+def emit_direct_wgrad(identity: Wgrad, flavor: str) -> KernelSource:
+    """The kernel of one identity with async_dma."""
     return _DirectWgrad(identity, flavor, wgrad_arguments()).source()
 
 

@@ -14,10 +14,10 @@ from aot.kernels.source import KernelSource
 from aot.kernels.wgrad_arguments import SLAB, reduce_arguments
 from aot.kernels.wgrad_output import WORD_BYTES
 from aot.kernels.wgrad_second_step import own_element, rendered, store_rounded
-from cache_schema.identity import Identity
+from grids.families.reduce import Reduce
 
 
-def emit_reduce(identity: Identity, flavor: str) -> KernelSource:
+def emit_reduce(identity: Reduce, flavor: str) -> KernelSource:
     """The kernel of one reduction; it depends on the type of dW and the number of replicas alone."""
     del flavor
     b, arguments = Builder(), reduce_arguments()

@@ -29,11 +29,11 @@ from aot.kernels.source import KernelSource
 from aot.kernels.wgrad import WgradKernel
 from aot.kernels.wgrad_arguments import SK_K_TILES, SK_TILES_M, SK_TILES_N, stream_k_arguments
 from aot.kernels.wgrad_output import WORD_BYTES
-from cache_schema.identity import Identity
+from grids.gemm.records import Wgrad
 from grids.stream_k import PARTS
 
 
-def emit_stream_k(identity: Identity, flavor: str) -> KernelSource:
+def emit_stream_k(identity: Wgrad, flavor: str) -> KernelSource:
     """The kernel of one stream-K identity."""
     return _StreamK(identity, flavor, stream_k_arguments()).source()
 

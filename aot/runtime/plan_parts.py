@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
-from typing import Protocol
+from typing import Any, Protocol
 
 from aot.runtime.launch_limits import check_launch
 from aot.runtime.plan_data import BoundArgument, Buffer, Dim3, Launch, PlanError
 from aot.runtime.reference import TENSORS, tensor_shape
 from cache_schema.arguments import ArgumentList
-from cache_schema.identity import Identity
 from cache_schema.label import encode
 from cache_schema.problem import ELEM_BYTES, ConvProblem
 
@@ -24,7 +23,10 @@ class KernelEntry(Protocol):
     """What a cache records of one kernel."""
 
     @property
-    def identity(self) -> Identity: ...
+    def identity(self) -> Any:
+        """The record of its family."""
+        ...
+
     @property
     def digest(self) -> bytes: ...
     @property

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE
+from aot.runtime.plan_options import AUTOMATIC_DEGREE
+from cache_schema.identity import Identity
 from cache_schema.problem import ConvProblem
+from grids.gemm.records import Gemm
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +45,15 @@ def ragged_channels(step: int, tile: int, least: int) -> int:
     """Channels with which nine taps fill more than `least` elements and end inside a tile, unless `step` forbids it."""
     first = least // (9 * step) + 1
     return next((step * count for count in range(first, first + tile) if 9 * step * count % tile), step * first)
+
+
+def channel_widths(identity: Gemm) -> tuple[int, ...]:
+    """What runs of channels must be multiples of for a GEMM kernel: all widths together, then each operand's."""
+    widths = identity.vector_size_a, identity.vector_size_b, identity.vector_size_c
+    return (sum(widths) + identity.async_chunk_a + identity.async_chunk_b, *widths)
+
+
+def no_widths(identity: Identity) -> tuple[int, ...]:
+    """A kernel for any numbers of channels."""
+    del identity
+    return ()

@@ -23,38 +23,54 @@ from dataclasses import replace
 from math import lcm
 
 from aot.verification.edge_case import EdgeCase, image_above, multiple_below, ragged_channels
-from cache_schema.identity import Identity
 from cache_schema.problem import ConvProblem
+from grids.gemm.records import Dgrad
 
 
-def dgrad_cases(identity: Identity) -> Iterator[EdgeCase]:
-    """Cases of a kernel for stride 1 (recorded), or for any stride."""
+def dense_cases(identity: Dgrad) -> Iterator[EdgeCase]:
+    """Cases of a kernel for stride 1."""
+    base, lean = _base(identity)
+    yield from _common(identity, base, lean)
+    yield EdgeCase("dense", replace(base, h=3, w=4, k=2 * lean, y=5, x=5, pad_h=2, pad_w=3), "uniform")
+
+
+def strided_cases(identity: Dgrad) -> Iterator[EdgeCase]:
+    """Cases of a kernel for any stride."""
+    base, lean = _base(identity)
+    yield from _common(identity, base, lean)
+    strided = replace(base, n=2, h=7, w=9, k=_ragged_filters(identity, base), y=3, x=3, pad_h=1, pad_w=1)
+    yield EdgeCase("strided", replace(strided, stride_h=2, stride_w=2), "uniform")
+    dilated = replace(base, h=13, w=12, k=lean, y=2, x=3, pad_h=1, pad_w=4, stride_h=4, stride_w=3)
+    yield EdgeCase("dilated", replace(dilated, dilation_h=2, dilation_w=2), "ints")
+    yield EdgeCase("holes", replace(base, n=2, h=7, w=6, k=lean, y=1, x=2, stride_h=3, stride_w=4), "ints")
+
+
+def _base(identity: Dgrad) -> tuple[ConvProblem, int]:
+    """The smallest problem, and the fewest filters with which K tiles lie inside one tap."""
     filters = max(identity.vector_size_a, 1)
     channels = lcm(max(identity.vector_size_b, 1), max(identity.vector_size_c, 1))
-    lean = lcm(identity.tile_k, filters)
     base = ConvProblem("dgrad", identity.dtype_a, n=1, c=channels, h=1, w=1, k=filters, y=1, x=1)
+    return base, lcm(identity.tile_k, filters)
 
+
+def _ragged_filters(identity: Dgrad, base: ConvProblem) -> int:
+    return ragged_channels(base.k, identity.tile_k, 2 * identity.tile_k)
+
+
+def _common(identity: Dgrad, base: ConvProblem, lean: int) -> Iterator[EdgeCase]:
+    filters, channels = base.k, base.c
     images, rows, columns = image_above(identity.tile_m)
     over = identity.tile_n + multiple_below(identity.tile_n, channels) % identity.tile_n
     ragged = replace(base, n=images, h=rows, w=columns, c=over, y=3, x=3, pad_h=1, pad_w=1)
-    ragged = replace(ragged, k=ragged_channels(filters, identity.tile_k, 2 * identity.tile_k))
+    ragged = replace(ragged, k=_ragged_filters(identity, base))
     yield EdgeCase("ragged", ragged, "uniform", repeat=True)
     planted = replace(ragged, c=multiple_below(identity.tile_n, channels))
     yield EdgeCase("planted-nan", planted, "nan")
     yield EdgeCase("planted-inf", planted, "inf")
     narrow = multiple_below(identity.tile_n, channels)
     yield EdgeCase("uniform", replace(base, n=2, k=lean, h=5, w=7, c=narrow, y=3, x=3, pad_w=1), "ints")
-    if identity.grouped:
-        # At least two channels per group: one is depthwise, which these kernels do not do.
-        grouped = replace(base, n=2, c=9 * max(channels, 2), k=9 * filters, h=4, w=9, y=1, x=3, pad_w=2, groups=3)
-        yield EdgeCase("grouped", grouped, "ints")
+    # At least two channels per group: one is depthwise, which these kernels do not do.
+    grouped = replace(base, n=2, c=9 * max(channels, 2), k=9 * filters, h=4, w=9, y=1, x=3, pad_w=2, groups=3)
+    yield EdgeCase("grouped", grouped, "ints")
     yield EdgeCase("taps", replace(base, h=5, w=8, y=5, x=7, pad_h=2, pad_w=2), "onehot")
     yield EdgeCase("smallest", base, "ints")
-    if identity.stride_h:
-        yield EdgeCase("dense", replace(base, h=3, w=4, k=2 * lean, y=5, x=5, pad_h=2, pad_w=3), "uniform")
-        return
-    strided = replace(base, n=2, h=7, w=9, k=ragged.k, y=3, x=3, pad_h=1, pad_w=1)
-    yield EdgeCase("strided", replace(strided, stride_h=2, stride_w=2), "uniform")
-    dilated = replace(base, h=13, w=12, k=lean, y=2, x=3, pad_h=1, pad_w=4, stride_h=4, stride_w=3)
-    yield EdgeCase("dilated", replace(dilated, dilation_h=2, dilation_w=2), "ints")
-    yield EdgeCase("holes", replace(base, n=2, h=7, w=6, k=lean, y=1, x=2, stride_h=3, stride_w=4), "ints")

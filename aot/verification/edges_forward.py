@@ -18,22 +18,22 @@ from dataclasses import replace
 from math import lcm
 
 from aot.verification.edge_case import EdgeCase, image_above, multiple_below, ragged_channels
-from cache_schema.identity import Identity
 from cache_schema.problem import ConvProblem
+from grids.gemm.records import Forward
 
 
-def channel_step(identity: Identity) -> int:
+def channel_step(identity: Forward) -> int:
     """Channels per group of a forward kernel are a multiple of this."""
     widths = (identity.vector_size_a, identity.vector_size_b, identity.async_chunk_a, identity.async_chunk_b)
     return lcm(*(max(width, 1) for width in widths))
 
 
-def filter_step(identity: Identity) -> int:
+def filter_step(identity: Forward) -> int:
     """Filters per group of a forward kernel are a multiple of this."""
     return max(identity.vector_size_c, 1)
 
 
-def forward_cases(identity: Identity) -> Iterator[EdgeCase]:
+def forward_cases(identity: Forward) -> Iterator[EdgeCase]:
     """Cases of one kernel."""
     narrow, filters = channel_step(identity), filter_step(identity)
     lean = lcm(identity.tile_k, narrow)
@@ -64,12 +64,11 @@ def forward_cases(identity: Identity) -> Iterator[EdgeCase]:
         replace(base, n=2, c=lean, h=9, w=7, k=multiple_below(identity.tile_n, filters), y=3, x=3, stride_h=2, pad_w=1),
         "ints",
     )
-    if identity.grouped:
-        yield EdgeCase(
-            "grouped",
-            replace(base, n=2, c=9 * narrow, h=4, w=9, k=9 * filters, y=1, x=3, pad_w=2, dilation_w=2, groups=3),
-            "ints",
-        )
+    yield EdgeCase(
+        "grouped",
+        replace(base, n=2, c=9 * narrow, h=4, w=9, k=9 * filters, y=1, x=3, pad_w=2, dilation_w=2, groups=3),
+        "ints",
+    )
     yield EdgeCase(
         "even",
         replace(

@@ -8,19 +8,19 @@ both.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
-
+from aot.families import family_of, offer_of
 from aot.inspection.load_code import load_code
 from aot.runtime.plan import make_plan
-from aot.runtime.plan_data import Launch, PlanError
-from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE, WgradOptions
+from aot.runtime.plan_data import Launch
+from aot.runtime.plan_options import AUTOMATIC_DEGREE, PlanOptions
 from aot.verification.edge_case import EdgeCase
 from aot.verification.edges import edge_cases
 from aot.verification.problem_file import served_cases
 from cache_schema.cache_reader import Cache, Entry
 from cache_schema.errors import CacheError
-from cache_schema.identity import IMPLICIT_GEMM, REDUCE, Identity
+from cache_schema.identity import Identity
 from cache_schema.table import IdentityTable
 
 Cases = list[tuple[Entry, EdgeCase]]
@@ -50,23 +50,11 @@ class Launcher:
         self._entries[entry.blob_digest] = number
         return entry
 
-    def options(self, entry: Entry, case: EdgeCase) -> WgradOptions:
+    def options(self, entry: Entry, case: EdgeCase) -> PlanOptions:
         """How a case is planned on a kernel."""
-        if not entry.identity.stream_k:
-            return WgradOptions(split_k=case.degree, helper=self.helper)
-        workgroups = None if case.degree == AUTOMATIC_DEGREE else case.degree
-        return WgradOptions(workgroups=workgroups, helper=self.helper)
-
-    def user_of(self, identity: Identity) -> Entry | None:
-        """A kernel whose second step this stream-K helper is, or None."""
-        table = self._cache.table
-        users = table.equals("stream_k", True) & table.equals("algorithm", IMPLICIT_GEMM)
-        users &= table.equals("dtype_d", identity.dtype_d)
-        if not users.any():
-            return None
-        entry = self._cache.entry(int(np.flatnonzero(users)[0]))
-        self.add(entry)
-        return entry
+        told = offer_of(family_of(entry.identity)).paths.told
+        degree: dict[str, Any] = {told: case.degree} if told and case.degree != AUTOMATIC_DEGREE else {}
+        return PlanOptions(helper=self.helper, **degree)
 
     def code(self, blob_digest: str) -> bytes:
         """A code object that was named before."""
@@ -82,23 +70,18 @@ def kernel_cases(entries: Sequence[Entry], cases: Sequence[EdgeCase] | None, lau
     seen: set[tuple[object, ...]] = set()
     tables: list[tuple[Entry, IdentityTable]] = []
     # The narrowest first: it serves the most.
-    for shared in sorted(entries, key=_promises):
-        entry = shared
-        if cases is None and entry.identity.algorithm == REDUCE and entry.identity.stream_k:
-            # What workgroups leave has no meaning without them: this second step is run behind a kernel that needs it.
-            user = launcher.user_of(entry.identity)
-            if user is None:
-                raise PlanError("no stream-K kernel of the cache runs this second step")
-            entry = user
+    for entry in sorted(entries, key=_promises):
+        family = family_of(entry.identity)
         table = IdentityTable.from_identities([entry.identity])
         if cases is not None:
-            # A second step serves no problem by itself; it runs behind the kernels that do.
-            own = [] if entry.identity.algorithm == REDUCE else served_cases(cases, table)
+            # A helper serves no problem by itself; it runs behind the kernels that do.
+            own = served_cases(cases, table) if family.alone else []
         else:
             own = list(edge_cases(entry.identity))
             if any(_stands_for(other, of, entry, own, launcher) for other, of in tables):
                 continue
-            tables.append((entry, table))
+            if family.alone:
+                tables.append((entry, table))
         for case in own:
             key = case.problem, case.inputs, case.degree
             if key not in seen:
@@ -108,14 +91,12 @@ def kernel_cases(entries: Sequence[Entry], cases: Sequence[EdgeCase] | None, lau
 
 
 def _promises(entry: Entry) -> tuple[int, ...]:
-    identity = entry.identity
-    widths = identity.vector_size_a, identity.vector_size_b, identity.vector_size_c
-    return (sum(widths) + identity.async_chunk_a + identity.async_chunk_b, *widths)
+    return family_of(entry.identity).widths(entry.identity)
 
 
 def _stands_for(other: Entry, table: IdentityTable, entry: Entry, own: Sequence[EdgeCase], launcher: Launcher) -> bool:
     """Whether another identity with the same code serves all these cases and launches the first one alike."""
-    if REDUCE in (other.identity.algorithm, entry.identity.algorithm) or len(served_cases(own, table)) < len(own):
+    if not family_of(entry.identity).alone or len(served_cases(own, table)) < len(own):
         return False
     plans = [make_plan(kernel, own[0].problem, launcher.options(kernel, own[0])) for kernel in (other, entry)]
     launches = [[_bare(launch) for launch in plan.launches] for plan in plans]

@@ -12,7 +12,7 @@ Every problem ends in one of these ways:
 
     outside      the cache has no kernel of the direction, or the grid has kernels for the problem, but they are not
                  among those at hand: left out by a limit, a choice of families, a sample or a shard
-    documented   no kernel of the grid serves it, and those that fit it otherwise refuse it for a reason in `DOCUMENTED`
+    documented   no kernel of the grid serves it, and a family gives it up by one of its own rules
 
 A strict run excuses nothing.
 """
@@ -23,6 +23,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from aot.families import all_families
+from aot.family import Offer
 from aot.runtime.plan import needs_no_kernel
 from aot.verification.edge_case import EdgeCase
 from aot.verification.launch_options import refused_options, with_options
@@ -30,13 +32,11 @@ from cache_schema.problem import ConvProblem
 from cache_schema.problem_parse import ProblemCase
 from cache_schema.table import IdentityTable
 from grids.reasons import explain
-from grids.serving import SERVING_REASONS, serves
+from grids.serving import ASKED, serves, serving_reasons
 
 VERIFY, REFUSED, UNSERVED, ADMITTED, SKIPPED = "verify", "refused", "unserved", "admitted", "skipped"
 OUTSIDE, IS_DOCUMENTED = "outside", "documented"
 SUPPORTED, REJECTED, HOST_ONLY = "supported", "rejected-with-reason", "host-only"
-#: Serving rules that give up problems which others compute: these need another kind of kernel.
-DOCUMENTED = frozenset({"S_depthwise_dgrad"})
 #: Operations above which a problem is for a device and not for the emulator.
 EMULATION_FLOPS = 4_000_000_000
 
@@ -74,7 +74,7 @@ def _decide(case: ProblemCase, table: IdentityTable, dtype: str, grid: Grid) -> 
     no_kernel = needs_no_kernel(problem)
     mask, codes = serves(table, problem)
     if not no_kernel and not mask.any():
-        if not table.equals("direction", problem.direction).any():
+        if problem.direction not in table.directions:
             return Decision(case.id, UNSERVED, f"there are no {problem.direction} kernels", excuse=OUTSIDE)
         if REJECTED in accepted:
             return Decision(case.id, REFUSED, _told(codes.tolist()))
@@ -96,7 +96,11 @@ def _unserved(name: str, problem: ConvProblem, codes: Sequence[int], grid: Grid)
     if mask.any():
         told = f"not one of the {int(mask.sum())} kernels that the grid has for it"
         return Decision(name, UNSERVED, told, excuse=OUTSIDE)
-    documented = [code for code in all_codes.tolist() if SERVING_REASONS[code] in DOCUMENTED]
+    reasons = serving_reasons()
+    given_up = {
+        reason for family in all_families() if isinstance(family.role, Offer) for reason in family.role.gives_up
+    }
+    documented = [code for code in all_codes.tolist() if reasons[code] in given_up]
     if documented:
         return Decision(name, UNSERVED, _told(documented), excuse=IS_DOCUMENTED)
     return Decision(name, UNSERVED, _told(codes))
@@ -104,8 +108,9 @@ def _unserved(name: str, problem: ConvProblem, codes: Sequence[int], grid: Grid)
 
 def _told(codes: Sequence[int]) -> str:
     """Reasons, the most frequent first; kernels that are for something else are not worth naming beside others."""
-    counts = [reason for reason, _ in Counter(SERVING_REASONS[code] for code in codes).most_common()]
-    related = [reason for reason in counts if reason not in ("S_direction", "S_helper")]
+    reasons = serving_reasons()
+    counts = [reason for reason, _ in Counter(reasons[code] for code in codes).most_common()]
+    related = [reason for reason in counts if reason not in ASKED]
     return "; ".join(f"{reason}: {explain(reason)}" for reason in related or counts)
 
 

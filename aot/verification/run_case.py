@@ -13,7 +13,7 @@ from aot.runtime.device import CodeProvider, Device
 from aot.runtime.float16 import Bits, format_of, quiet_nan
 from aot.runtime.inputs import make_inputs
 from aot.runtime.plan_data import Plan
-from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE
+from aot.runtime.plan_options import AUTOMATIC_DEGREE
 from aot.runtime.problem_text import problem_text
 from aot.runtime.reference import F32_BITS, Reference, reference
 from aot.verification.edge_case import EdgeCase

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from aot.kernels.wgrad_arguments import fix_up_values
 from aot.runtime.reference import tensor_shape
-from cache_schema.identity import Identity
 from cache_schema.problem import ConvProblem
 from grids.stream_k import PARTS
 
@@ -25,14 +24,10 @@ PER_TILE = 3
 Floats = npt.NDArray[np.float32]
 
 
-def values(identity: Identity, problem: ConvProblem) -> dict[str, int]:
+def values(problem: ConvProblem) -> dict[str, int]:
     """Arguments of the adding kernel, for a reduction of K_TILES."""
-    return fix_up_values(*_launched(identity, problem), SHARE)
-
-
-def _launched(identity: Identity, problem: ConvProblem) -> tuple[Identity, ConvProblem]:
-    kernel = replace(identity, tile_m=TILE_M, tile_n=TILE_N, tile_k=TILE_K)
-    return kernel, replace(problem, n=K_TILES * TILE_K, h=problem.y, w=problem.x)
+    launched = replace(problem, n=K_TILES * TILE_K, h=problem.y, w=problem.x)
+    return fix_up_values((TILE_M, TILE_N, TILE_K), launched, SHARE)
 
 
 def places(problem: ConvProblem) -> int:

@@ -10,9 +10,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from aot.families import family_of
+from aot.family import Helper
 from aot.hazards import check_code
 from aot.inspection.load_code import load_code
-from aot.runtime.device import EmulatorDevice
+from aot.runtime.emulator_device import EmulatorDevice
 from aot.runtime.plan import make_plan
 from aot.runtime.problem_text import problem_text
 from aot.verification.edge_case import EdgeCase
@@ -20,12 +22,10 @@ from aot.verification.evidence_format import ERROR, RIGHT, WRONG
 from aot.verification.kernel_cases import Launcher, kernel_cases
 from aot.verification.memory import KEPT_BYTES, peak_bytes
 from aot.verification.run_case import CaseResult, run_case
-from aot.verification.run_reduce import run_reduce
 from aot.workers.admission import WORKER_BYTES
 from aot.workers.pool import Lost, Pool, Work
 from cache_schema.cache_reader import Cache, Entry
 from cache_schema.errors import CacheError, DeliveryError
-from cache_schema.identity import REDUCE
 from cache_schema.label import encode
 
 #: A kernel that is still run after this many seconds never ends: budgets of instructions end the slowest in minutes,
@@ -100,8 +100,9 @@ def verify_group(task: Task, cache: Cache, group: Group) -> Verdict:
         launcher = Launcher(cache)
         for entry, case in kernel_cases(entries, task.cases, launcher):
             devices = _devices(task, entries[0], case)
-            if entry.identity.algorithm == REDUCE:
-                result = run_reduce(case, entry, devices, launcher.code, task.seed)
+            role = family_of(entry.identity).role
+            if isinstance(role, Helper):
+                result = role.run(case, entry, devices, launcher.code, task.seed)
             else:
                 plan = make_plan(entry, case.problem, launcher.options(entry, case))
                 result = run_case(case, plan, devices, launcher.code, task.seed)

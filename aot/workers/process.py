@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from aot.workers import groups
+from aot.workers.setup import first_message
 
 _SCRIPT = Path(__file__).with_name("worker.py")
 _ROOT = Path(__file__).parents[2]
@@ -90,7 +91,7 @@ def start_worker(memory_limit: int | None) -> WorkerProcess:
         raise
     groups.watch(process.pid)
     with contextlib.suppress(ConnectionError):  # whoever reads will see that it is dead
-        ours.send_bytes(json.dumps(search_path()).encode())
+        ours.send_bytes(json.dumps(first_message(search_path())).encode())
     return WorkerProcess(process, ours, stderr)
 
 

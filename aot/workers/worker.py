@@ -5,7 +5,7 @@ nothing of the parent's folder and environment decides what it imports. A limit 
 A unit function takes (payload, claim) and yields exactly one (row, value) for each row of the payload, in order; it
 may call claim(row, value), which asks the parent and returns its yes or no. Messages:
 
-    parent -> worker: search path (JSON bytes), then ("run", function, payload) and one bool per claim
+    parent -> worker: `setup.first_message` (JSON bytes), then ("run", function, payload) and one bool per claim
     worker -> parent: ("ready",) . ("begun",) . ("claim", row, value) . ("result", row, value) . ("raised", text) .
                       ("done", resident_bytes) . ("broken", text)
 """
@@ -36,10 +36,17 @@ def main(arguments: list[str]) -> None:
     connection: Connection[Any, Any] = Connection(descriptor)
     try:
         # Behind the standard library, which nothing replaces.
-        sys.path += json.loads(connection.recv_bytes())
+        told = json.loads(connection.recv_bytes())
+        sys.path += told["path"]
         from aot.workers.groups import enter_worker
+        from aot.workers.setup import call
 
         enter_worker()
+        try:
+            call(told["call"])
+        except Exception as error:
+            connection.send(("broken", f"{type(error).__name__}: {error}"))
+            return
         connection.send(("ready",))
         while True:
             try:

@@ -36,6 +36,7 @@ from cache_schema.digest import table_digests
 from cache_schema.facts import RESOURCES, EntryFacts, KernelTable
 from cache_schema.ledger import Ledger
 from cache_schema.table import IdentityTable
+from grids.families.implicit_gemm import ImplicitGemm
 
 #: The bars of the design, in the unit printed.
 BARS = {
@@ -184,17 +185,18 @@ def write_synthetic(path: Path, rows: int) -> None:
         "vector_size_a": [1, 2, 4, 8], "vector_size_c": [1, 2, 4, 8], "unroll_k": [0, 1],
         "tile_m": [16, 32, 64, 128, 256], "tile_n": [16, 32, 64, 128, 256], "tile_k": [16, 32, 64],
         "warp_m": [1, 2, 4, 8], "warp_n": [1, 2, 4, 8], "warp_tile_m": [16, 32],
-        "async_chunk_a": [0, 2, 6, 8], "async_chunk_b": [0, 2, 6, 8], "split_k": [1, 2],
+        "async_chunk_a": [0, 2, 6, 8], "async_chunk_b": [0, 2, 6, 8], "async_dma": [0, 1],
     }  # fmt: skip
     values: dict[str, Any] = {
-        "arch": "gfx950", "direction": "fwd", "algorithm": "implicit_gemm",
-        "dtype_a": "bf16", "dtype_b": "bf16", "dtype_d": "bf16", "grouped": True, "pipeline": "mem",
+        "arch": "gfx950", "dtype_a": "bf16", "dtype_b": "bf16", "dtype_d": "bf16", "pipeline": "mem",
     }  # fmt: skip
     for name, choices in axes.items():
-        values[name] = np.array(choices)[number % len(choices)].astype(np.bool_ if name == "unroll_k" else np.int64)
+        values[name] = np.array(choices)[number % len(choices)].astype(
+            np.bool_ if name in ("unroll_k", "async_dma") else np.int64
+        )
         number = number // len(choices)
     values["vector_size_b"] = values["vector_size_a"]
-    table = IdentityTable.from_columns(rows, values)
+    table = IdentityTable.from_columns(ImplicitGemm, rows, values)
     random = np.random.default_rng(2)
     code = random.integers(0, 256, (rows, 64), dtype=np.uint8)
     digests = np.frombuffer(b"".join(hashlib.sha256(row).digest() for row in code), dtype=np.uint8).reshape(-1, 32)

@@ -21,7 +21,8 @@ from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 from time import process_time
 
-from aot.kernels import KernelSource, emit
+from aot.families import emit
+from aot.kernels.source import KernelSource
 from aot.toolchain import Engine, Toolchain, content_key, find_toolchain, link, open_engine, symbol_of, with_symbol
 from aot.toolchain.link import link_with_lld
 from cache_schema.identity import Identity

@@ -17,8 +17,8 @@ from kernel_loops import compiled, parser, show
 
 from aot.inspection.hot_loop import kernel_statistics
 from aot.toolchain import Toolchain, disassemble, find_toolchain, read_code_object
-from cache_schema.identity import Identity
 from grids.catalogue import buildable
+from grids.gemm.records import Dgrad
 
 #: Tiles (m, n, k), waves (m, n) and atom edge.
 TILES = (
@@ -33,7 +33,7 @@ AXES = ("tile_m", "tile_n", "tile_k", "warp_m", "warp_n", "warp_tile_m")
 FIGURES = ("mfma", "mfma_clk", "valu", "salu", "lds", "vmem", "mul_hi", "divisions", "scratch")
 
 
-def identities(arch: str, dtype: str) -> Iterator[Identity]:
+def identities(arch: str, dtype: str) -> Iterator[Any]:
     """For every tile the kernel for any stride and the one for stride 1."""
     table = buildable(arch, [dtype], ["dgrad"])
     common = table.equals("epilogue", "cshuffle") & table.equals("pipeline", "compv3")
@@ -44,13 +44,13 @@ def identities(arch: str, dtype: str) -> Iterator[Identity]:
         for axis, value in zip(AXES, tile, strict=True):
             mask &= table.equals(axis, value)
         rows = table.take(mask)
-        for stride in (0, 1):
-            found = rows.take(rows.equals("stride_h", stride))
+        for family in ("tilde", "stride1"):
+            found = rows.take(rows.equals("family", family))
             if len(found):
                 yield found.row(0)
 
 
-def measure(toolchain: Toolchain, identity: Identity) -> Iterator[dict[str, Any]]:
+def measure(toolchain: Toolchain, identity: Dgrad) -> Iterator[dict[str, Any]]:
     """One record per K loop, the lean one last."""
     made = compiled(toolchain, identity)
     kernel, described = kernel_statistics(disassemble(toolchain, made.code)), read_code_object(made.code)
@@ -61,7 +61,7 @@ def measure(toolchain: Toolchain, identity: Identity) -> Iterator[dict[str, Any]
             "tile": "x".join(str(getattr(identity, axis)) for axis in AXES[:3]),
             "waves": f"{identity.warp_m}x{identity.warp_n}",
             "atom": identity.warp_tile_m,
-            "strides": "one" if identity.stride_h else "any",
+            "strides": "one" if identity.folded else "any",
             "loop": name,
             "S": round(loop.mix.share, 3),
             **{figure: getattr(loop.mix, figure) for figure in FIGURES},

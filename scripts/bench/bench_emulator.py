@@ -15,12 +15,13 @@ import time
 import numpy as np
 
 from aot.emulator import Memory, Report, run
-from aot.kernels import emit
+from aot.families import emit
 from aot.kernels.arguments import forward_arguments
-from aot.kernels.values import argument_values
+from aot.kernels.forward_values import forward_values
 from aot.toolchain import find_toolchain, link, open_engine, with_symbol
 from cache_schema.identity import Identity
 from cache_schema.problem import ConvProblem
+from grids.families.implicit_gemm import ImplicitGemm
 
 SYMBOL = "rocke_bench"
 #: tile_m, tile_n, tile_k, warp_m, warp_n, atom edge, pipeline.
@@ -36,8 +37,8 @@ SHAPES = [
 def identity(arch: str, dtype: str, shape: tuple[int, int, int, int, int, int, str]) -> Identity:
     tile_m, tile_n, tile_k, warp_m, warp_n, edge, pipeline = shape
     depth = {16: 32, 32: 16}[edge] // (1 if arch == "gfx950" else 2)
-    return Identity(
-        arch, "fwd", "implicit_gemm", dtype, dtype, dtype, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, warp_m=warp_m,
+    return ImplicitGemm(
+        arch, dtype, dtype, dtype, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, warp_m=warp_m,
         warp_n=warp_n, warp_tile_m=edge, warp_tile_n=edge, warp_tile_k=depth, pipeline=pipeline, vector_size_a=8,
         vector_size_b=8, vector_size_c=1,
     )  # fmt: skip
@@ -65,7 +66,7 @@ def measure(kernel: Identity, code: bytes, block: int, problem: ConvProblem, eng
         memory.add(name, (rng.integers(0x3000, 0x3C00, shape) | rng.integers(0, 2, shape) << 15).astype(np.uint16))
         for name, shape in shapes.items()
     ]
-    values = argument_values(kernel, problem)
+    values = forward_values(kernel, problem)
     arguments = forward_arguments()
     pointers = [argument.name for argument in arguments.arguments if argument.name not in values]
     kernarg = arguments.pack({**values, **dict(zip(pointers, addresses, strict=True))})

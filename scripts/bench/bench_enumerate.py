@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import asdict
 from time import perf_counter
 from typing import Any
 
-from cache_schema.identity import Identity
+from cache_schema.identity import values_of
 from cache_schema.problem import ConvProblem
 from grids.catalogue import open_catalogue
-from grids.geometry import block_threads, lds_of_identity
+from grids.families.implicit_gemm import ImplicitGemm
+from grids.geometry import lds_of_identity
 from grids.serving import serves
 from grids.targets import target
 
@@ -38,9 +38,8 @@ def loop(candidates: list[dict[str, Any]], arch: str) -> int:
     """Admit candidates one at a time by two rules."""
     gpu, admitted = target(arch), 0
     for fields in candidates:
-        identity = Identity(**fields)
-        threads = block_threads(warp_m=identity.warp_m, warp_n=identity.warp_n, wave_size=identity.wave_size)
-        admitted += threads <= gpu.max_threads and lds_of_identity(identity).total_bytes <= gpu.lds_bytes
+        identity = ImplicitGemm(**fields)
+        admitted += identity.threads <= gpu.max_threads and lds_of_identity(identity).total_bytes <= gpu.lds_bytes
     return admitted
 
 
@@ -56,7 +55,7 @@ def main() -> None:
     candidates = sum(len(part.table) for part in catalogue.parts)
     table = catalogue.buildable()
     fwd = catalogue.parts[0].table
-    sample = [asdict(fwd.row(row)) for row in range(0, len(fwd), len(fwd) // LOOP_ROWS)]
+    sample = [values_of(fwd.row(row)) for row in range(0, len(fwd), len(fwd) // LOOP_ROWS)]
     loop_us = best_seconds(lambda: loop(sample, options.arch), options.repeat) / len(sample) * 1e6
     columns_us = columns_s / candidates * 1e6
     print(f"{options.arch} {options.dtype}: {candidates} candidates, {len(table)} buildable")

@@ -23,9 +23,10 @@ from pathlib import Path
 
 import numpy as np
 
+from aot.families import emit
 from aot.farm.build import BuildRequest, build
 from aot.farm.selection import GridScope, select
-from aot.kernels import emit
+from aot.farm.summary import CacheSummary
 from aot.toolchain import Toolchain, content_key, find_toolchain, symbol_of, with_symbol
 from aot.toolchain.discover import distribution_parts
 from aot.workers.cgroup import allowance
@@ -102,7 +103,7 @@ def main() -> None:
             folder = Path(name)
             paths = _ir_files(folder, scope, options.dtype, toolchain)
             request = BuildRequest(scope, (options.dtype,), toolchain, folder / "out", jobs)
-            summaries = []
+            summaries: list[CacheSummary] = []
             costs["farm"].measure(lambda request=request, into=summaries: into.extend(build(request)))
             summary = summaries[0]
             assert summary.complete

@@ -16,9 +16,9 @@ import tempfile
 from pathlib import Path
 from time import process_time
 
+from aot.families import emit
 from aot.farm.build import BuildRequest, build
 from aot.farm.selection import GridScope
-from aot.kernels import emit
 from aot.toolchain import content_key, find_toolchain, link, open_engine, symbol_of, with_symbol
 from aot.verification.verify import Task, verify_group
 from cache_schema.cache_reader import Cache

@@ -18,7 +18,7 @@ from kernel_loops import compiled, parser, show
 
 from aot.inspection.hot_loop import kernel_statistics
 from aot.toolchain import Toolchain, disassemble, find_toolchain, read_code_object
-from cache_schema.identity import Identity
+from grids.families.nonsplit import Nonsplit
 from grids.geometry import lds_of_identity
 from grids.targets import target
 
@@ -26,22 +26,22 @@ from grids.targets import target
 TILES = ((64, 64, 64, 2, 2), (128, 128, 32, 2, 2), (128, 128, 64, 2, 2), (256, 128, 32, 2, 2))
 
 
-def identities(arch: str, dtype: str) -> Iterator[Identity]:
+def identities(arch: str, dtype: str) -> Iterator[Nonsplit]:
     """Kernels with the widest accesses that fit in LDS."""
     turned = (False, True) if target(arch).transpose_read else (False,)
     for tile, pipeline, k_outer, ahead in product(TILES, ("mem", "compv3"), turned, (False, True)):
-        identity = Identity(
-            arch, "wgrad", "implicit_gemm", dtype, dtype, dtype,
+        identity = Nonsplit(
+            arch, dtype, dtype, dtype,
             tile_m=tile[0], tile_n=tile[1], tile_k=tile[2], warp_m=tile[3], warp_n=tile[4],
             warp_tile_m=16, warp_tile_n=16, warp_tile_k=target(arch).atom_k(dtype, 16), pipeline=pipeline,
-            epilogue="cshuffle", vector_size_a=8, vector_size_b=8, vector_size_c=8, grouped=True, lds_k_outer=k_outer,
+            epilogue="cshuffle", vector_size_a=8, vector_size_b=8, vector_size_c=8, lds_k_outer=k_outer,
             prefetch_addr=ahead,
         )  # fmt: skip
         if lds_of_identity(identity).total_bytes <= target(arch).lds_bytes:
             yield identity
 
 
-def record(toolchain: Toolchain, identity: Identity) -> dict[str, Any]:
+def record(toolchain: Toolchain, identity: Nonsplit) -> dict[str, Any]:
     """The loop of one kernel in figures."""
     code = compiled(toolchain, identity).code
     instructions = disassemble(toolchain, code)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aot.kernels import emit
+from aot.families import emit
 from aot.toolchain import Toolchain, content_key, link, open_engine, symbol_of, with_symbol
 from cache_schema.identity import Identity
 

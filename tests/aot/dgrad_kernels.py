@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from aot.kernels import emit
-from aot.runtime.device import EmulatorDevice
+from aot.families import emit
+from aot.runtime.emulator_device import EmulatorDevice
 from aot.runtime.float16 import quiet_nan
 from aot.runtime.plan import make_plan
 from aot.toolchain import Toolchain, content_key, find_toolchain, link, open_engine, symbol_of, with_symbol
 from cache_schema.arguments import ArgumentList
 from cache_schema.digest import identity_digest
-from cache_schema.identity import Identity
+from cache_schema.identity import schema_of
 from cache_schema.problem import ConvProblem
+from grids.families.stride1 import Stride1
+from grids.families.tilde import Tilde
+from grids.gemm.records import Dgrad
 
 
-def dgrad(arch: str = "gfx950", dtype: str = "bf16", *, folded: bool = False, **fields: int | str | bool) -> Identity:
+def dgrad(arch: str = "gfx950", dtype: str = "bf16", *, folded: bool = False, **fields: int | str | bool) -> Dgrad:
     """A backward-data identity: 32x32x32, two waves, widths of 4, K-outer where the policy says so."""
     usual: dict[str, int | str | bool] = {
         "tile_m": 32, "tile_n": 32, "tile_k": 32, "warp_m": 1, "warp_n": 2, "warp_tile_m": 16, "warp_tile_n": 16,
         "warp_tile_k": 32 if arch == "gfx950" else 16, "vector_size_a": 4, "vector_size_b": 4, "vector_size_c": 1,
-        "grouped": True, "max_sub_gemms": 64, "uniform_k_decode": True,
+        "uniform_k_decode": True,
     }  # fmt: skip
-    if folded:
-        usual |= dict.fromkeys(("stride_h", "stride_w", "dilation_h", "dilation_w"), 1)
     usual["lds_k_outer"] = arch == "gfx950" and fields.get("vector_size_b", usual["vector_size_b"]) != 1
-    return Identity(arch, "dgrad", "implicit_gemm", dtype, dtype, dtype, **{**usual, **fields})  # type: ignore[arg-type]
+    record: type[Dgrad] = Stride1 if folded else Tilde
+    return record(arch, dtype, dtype, dtype, **{**usual, **fields})  # type: ignore[arg-type]
 
 
 def problem(dtype: str = "bf16", **fields: int) -> ConvProblem:
@@ -39,16 +41,16 @@ def problem(dtype: str = "bf16", **fields: int) -> ConvProblem:
     return ConvProblem("dgrad", dtype, **{**usual, **fields})
 
 
-def unfolded(identity: Identity) -> Identity:
+def unfolded(identity: Dgrad) -> Dgrad:
     """The kernel for any stride of the same configuration."""
-    return replace(identity, stride_h=0, stride_w=0, dilation_h=0, dilation_w=0)
+    return Tilde(**{name: getattr(identity, name) for name in schema_of(identity).names})
 
 
 @dataclass(frozen=True)
 class Kernel:
     """A compiled kernel, as a cache would describe it."""
 
-    identity: Identity
+    identity: Dgrad
     digest: bytes
     symbol: str
     blob_digest: str
@@ -68,7 +70,7 @@ class Kernel:
 
 
 @lru_cache(maxsize=64)
-def compiled(identity: Identity, toolchain: Toolchain | None = None) -> Kernel:
+def compiled(identity: Dgrad, toolchain: Toolchain | None = None) -> Kernel:
     """Compile one kernel with the default toolchain of this machine."""
     tools = toolchain or find_toolchain()
     source = emit(identity, tools.flavor)

@@ -15,6 +15,7 @@ from cache_schema.facts import EntryFacts, KernelFacts
 from cache_schema.ledger import Ledger
 from cache_schema.outcome import OutcomeKind
 from cache_schema.table import ColumnSource, IdentityTable
+from tests.cache_schema.records import Alpha
 
 PLAIN = ArgumentList((Argument("x", "ptr"), Argument("w", "ptr"), Argument("y", "ptr"), Argument("n", "i32")))
 SPLIT = ArgumentList((*PLAIN.arguments, Argument("split_k", "u32"), Argument("stride", "i64")))
@@ -47,12 +48,11 @@ class Sample:
 
 
 def geometry(rows: int, first: int = 0) -> IdentityTable:
-    """Distinct forward identities, numbered in mixed radix over a few axes."""
+    """Distinct identities of one family, numbered in mixed radix over a few axes."""
     number = np.arange(first, first + rows)
     axes = {"tile_m": [16, 64, 256], "tile_n": [16, 128], "vector_size_a": [1, 2, 4, 8], "warp_m": [1, 2]}
     values: dict[str, ColumnSource] = {
-        "arch": "gfx950", "direction": "fwd", "algorithm": "implicit_gemm",
-        "dtype_a": "bf16", "dtype_b": "bf16", "dtype_d": "bf16", "grouped": True,
+        "arch": "gfx950", "dtype_a": "bf16", "dtype_b": "bf16", "dtype_d": "bf16",
     }  # fmt: skip
     for name, choices in axes.items():
         values[name] = np.array(choices)[number % len(choices)]
@@ -60,7 +60,7 @@ def geometry(rows: int, first: int = 0) -> IdentityTable:
     values["pipeline"] = (number % 2, ["mem", "compv3"])
     values["unroll_k"] = number // 2 % 2 == 1
     values["cpg"] = number // 4
-    return IdentityTable.from_columns(rows, values)
+    return IdentityTable.from_columns(Alpha, rows, values)
 
 
 def sample(entries: int = 150, rejected: int = 90, code_bytes: int = 400, seed: int = 5) -> Sample:

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from grids.axes import ALLOWED, AxesError, load_axes
-from grids.enumerate import candidates, family_candidates
-from grids.families import FAMILIES
+from cache_schema.table import IdentityTable
+from grids.axes import AxesError, load_axes
+from grids.families import families
+from grids.targets import target
+from tests.grids.kernels import candidates
 
 
 def write(folder: Path, text: str) -> Path:
@@ -17,22 +19,40 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
+def enumerated(path: Path, family: str) -> IdentityTable:
+    """The candidates of a family under a user's file."""
+    return families()[family].candidates(target("gfx950"), "bf16", load_axes(path)[family])
+
+
 def test_default_axes_are_within_what_is_allowed() -> None:
-    """The catalogue's own axes pass the checks of a user's file, for every family."""
+    """The catalogue's own axes pass the checks of a user's file, for every family, and are listed once."""
     axes = load_axes()
-    assert set(axes) == set(FAMILIES)
-    for values in axes.values():
-        assert all(set(values[axis]) <= set(ALLOWED[axis]) for axis in values)
+    assert list(axes) == list(families())
+    for name, family in families().items():
+        assert set(axes[name]) == set(family.axes)
+        for axis, choice in family.axes.items():
+            assert axes[name][axis] == choice.values
+            assert set(choice.values) <= set(choice.allowed)
+            assert len(set(choice.allowed)) == len(choice.allowed)
+
+
+def test_axes_stay_within_the_record() -> None:
+    """Whatever a user's file may ask of an axis that is a field, the record allows."""
+    checked = 0
+    for family in families().values():
+        for name in set(family.axes) & set(family.schema.by_name):
+            axis, allowed = family.schema.by_name[name].axis, family.axes[name].allowed
+            assert axis
+            assert all(value in axis.words if isinstance(value, str) else axis.least <= value <= axis.most
+                       for value in allowed), (family.name, name)  # fmt: skip
+            checked += 1
+    assert checked > 60
 
 
 def test_narrowing_gives_a_subset(tmp_path: Path) -> None:
     """A narrowed axis keeps exactly the rows of the catalogue with those values."""
-    axes = load_axes(
-        write(tmp_path, "every: {tile_m: [128], tile_n: [64, 128]}\nfamilies: {tilde: {vector_size_a: [8]}}")
-    )
-    tilde = FAMILIES["tilde"]
-    narrow = family_candidates("gfx950", "bf16", tilde, axes["tilde"])
-    full = family_candidates("gfx950", "bf16", tilde, load_axes()["tilde"])
+    text = "every: {tile_m: [128], tile_n: [64, 128]}\nfamilies: {tilde: {vector_size_a: [8]}}"
+    narrow, full = enumerated(write(tmp_path, text), "tilde"), candidates("gfx950", "bf16", "tilde")
     columns = full.columns
     mask = (columns["tile_m"] == 128) & ((columns["tile_n"] == 64) | (columns["tile_n"] == 128))
     kept = full.take(mask & (columns["vector_size_a"] == 8))
@@ -42,8 +62,11 @@ def test_narrowing_gives_a_subset(tmp_path: Path) -> None:
 
 def test_extending_keeps_the_catalogue(tmp_path: Path) -> None:
     """An extended axis adds rows with the new value and loses none."""
-    path = write(tmp_path, "families: {implicit_gemm: {tile_m: [16, 32, 64, 128, 256, 512]}}")
-    extended, default = candidates("gfx950", "bf16", "fwd", load_axes(path)), candidates("gfx950", "bf16", "fwd")
+    text = "families: {implicit_gemm: {tile_m: [16, 32, 64, 128, 256, 512]}}"
+    extended, default = (
+        enumerated(write(tmp_path, text), "implicit_gemm"),
+        candidates("gfx950", "bf16", "implicit_gemm"),
+    )
     assert len(extended) == len(default) + (extended.columns["tile_m"] == 512).sum() > len(default)
 
 
@@ -51,14 +74,21 @@ def test_family_beats_every(tmp_path: Path) -> None:
     """An axis under a family's name beats the same axis under every; families not named follow every."""
     axes = load_axes(write(tmp_path, "every: {pipeline: [mem]}\nfamilies: {tilde: {pipeline: [compv3, compv4]}}"))
     assert axes["tilde"]["pipeline"] == ("compv3", "compv4")
-    assert all(axes[name]["pipeline"] == ("mem",) for name in FAMILIES if name not in ("tilde", "reduce"))
+    having = [name for name, family in families().items() if "pipeline" in family.axes]
+    assert {"tilde", "stride1", "stream_k"} < set(having)
+    assert all(axes[name]["pipeline"] == ("mem",) for name in having if name != "tilde")
 
 
 def test_an_axis_under_every_reaches_only_families_that_have_it(tmp_path: Path) -> None:
-    """Merge degrees mean nothing outside the merged family."""
-    axes = load_axes(write(tmp_path, "every: {group_merge: [4]}"))
+    """Merge degrees mean nothing outside the merged family, and replicas reach the second step with the first."""
+    axes = load_axes(write(tmp_path, "every: {group_merge: [4], ws_replicas: [2]}"))
+    assert [name for name, values in axes.items() if "group_merge" in values] == ["merged"]
     assert axes["merged"]["group_merge"] == (4,)
-    assert "group_merge" not in axes["nonsplit"]
+    assert {name for name, values in axes.items() if values.get("ws_replicas") == (2,)} == {
+        "two_stage",
+        "merged",
+        "reduce",
+    }
 
 
 def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
@@ -78,7 +108,10 @@ def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
         ("every: {tile_m: [64, 64]}", ["every.tile_m", "twice"]),
         ("every: [tile_m]", ["every", "mapping"]),
         ("families: {winograd: {}}", ["family", "winograd", "implicit_gemm"]),
-        ("families: {tilde: {group_merge: [2]}}", ["tilde", "group_merge"]),
+        ("families: {tilde: {group_merge: [2]}}", ["tilde", "group_merge", "max_sub_gemms"]),
+        ("families: {stream_k: {k_loop: [plain]}}", ["stream_k", "k_loop", "tile_m"]),
+        ("families: {fix_up: {tile_m: [64]}}", ["fix_up", "tile_m"]),
+        ("families: {merged: {group_merge: [3]}}", ["merged.group_merge", "3", "64"]),
         ("families: {tilde: {pipeline: [basic]}}", ["tilde.pipeline", "basic", "compv4"]),
         ("tiles: {}", ["section", "tiles", "every"]),
         ("[1, 2]", ["the file", "mapping"]),

@@ -15,7 +15,7 @@ from cache_schema.identity import Identity
 from cache_schema.table import IdentityTable
 from grids.axes import AxesError
 from grids.catalogue import Catalogue, buildable, open_catalogue
-from grids.families import family_names
+from grids.families import families, step_families
 from grids.selection import COMBINATIONS, in_shard, shard, spread
 
 
@@ -46,31 +46,45 @@ def test_count_rows_add_up(catalogue: Catalogue) -> None:
     assert (reasons > 0).all()
 
 
+def has_axis(family: str, axis: str) -> bool:
+    """Whether a family varies in an axis of a breakdown: the family itself, a field, or the K loop."""
+    known = families()[family]
+    return axis == "family" or axis in known.schema.by_name or (axis == "k_loop" and "unroll_k" in known.schema.by_name)
+
+
 def test_axis_rows_partition_the_candidates(catalogue: Catalogue) -> None:
-    """Over the values of any axis the three counts add up to those of the direction."""
+    """Over the values of any axis the three counts add up to those of the families that have it."""
     counts = catalogue.count_rows()
     found = catalogue.axis_rows()
+    levels = ("candidates", "admitted", "buildable")
     for direction in ("fwd", "dgrad", "wgrad"):
-        expected = [
-            sum(getattr(row, level) for row in counts if row.direction == direction)
-            for level in ("candidates", "admitted", "buildable")
-        ]
         axes = {row.axis for row in found if row.direction == direction}
         assert {"tile_m", "pipeline", "epilogue"} <= axes
         for axis in axes:
+            having = [row for row in counts if row.direction == direction and has_axis(row.family, axis)]
             values = [row for row in found if (row.direction, row.axis) == (direction, axis)]
             assert len(values) > 1
-            assert [
-                sum(getattr(row, level) for row in values) for level in ("candidates", "admitted", "buildable")
-            ] == expected
-    assert {row.value for row in found if row.axis == "stride x dilation"} == {"run time", "1 x 1"}
+            for level in levels:
+                assert sum(getattr(row, level) for row in values) == sum(getattr(row, level) for row in having), axis
+    assert {row.value for row in found if (row.direction, row.axis) == ("dgrad", "family")} == {"tilde", "stride1"}
+    loops = {row.value for row in found if (row.direction, row.axis) == ("fwd", "k_loop")}
+    assert loops == {"plain", "unroll_k", "async_dma"}
+
+
+def test_steps_come_with_the_kernels_that_need_them(catalogue: Catalogue) -> None:
+    """A family that is named alone brings the families of its second steps, and a limit keeps these first."""
+    for name, steps in (("two_stage", {"reduce"}), ("stream_k", {"fix_up"}), ("atomic", set())):
+        chosen = open_catalogue("gfx942", ["bf16"], families=[name])
+        assert {row.family for row in chosen.count_rows()} == {name} | steps
+        assert set(chosen.buildable(limit=1).strings("family")) == (steps or {name})
+    assert {row.family for row in catalogue.count_rows()} >= step_families() == {"reduce", "fix_up"}
 
 
 def test_limit_covers_every_value_of_every_axis(mixed: IdentityTable) -> None:
     """A hundred kernels out of thousands hold every value of every field, family and combination of the sample."""
     chosen = spread(mixed, 100)
     assert len(chosen) == 100
-    assert set(family_names(chosen)) == set(family_names(mixed))
+    assert set(chosen.strings("family")) == set(mixed.strings("family"))
     for names in (*((name,) for name in mixed.columns), *COMBINATIONS):
         values, kept = (
             {tuple(int(v) for v in row) for row in zip(*(table.columns[name] for name in names), strict=True)}
@@ -135,7 +149,7 @@ def test_requests_are_narrowed() -> None:
     """Direction, family and dtype narrow a request; both dtypes stand in one table when both are asked for."""
     table = buildable("gfx950", ["fp16", "bf16", "fp16"], ["dgrad"], ["stride1"], limit=64)
     assert set(table.strings("dtype_a")) == {"fp16", "bf16"}
-    assert set(family_names(table)) == {"stride1"}
+    assert set(table.strings("family")) == {"stride1"}
 
 
 def test_axes_file_reaches_the_catalogue(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from cache_schema.errors import UnknownValueError
-from cache_schema.identity import Identity
 from cache_schema.problem import ConvProblem
 from grids import geometry
+from grids.gemm.records import Gemm
+from tests.grids.kernels import kernel
 from tests.grids.problems import random_problem
 
 POWERS = (16, 32, 64, 128, 256)
@@ -26,7 +27,7 @@ def tile_arguments(seed: int, count: int) -> Iterator[dict[str, int]]:
             "tile_m": rng.choice(POWERS),
             "tile_n": rng.choice(POWERS),
             "tile_k": rng.choice((8, 16, 32, 64)),
-            **{name: rng.randrange(2) for name in ("cshuffle", "async_dma", "unroll_k", "lds_k_outer", "no_alias")},
+            **{name: rng.randrange(2) for name in ("cshuffle", "async_dma", "unroll_k", "lds_k_outer")},
         }
 
 
@@ -50,7 +51,7 @@ def test_lds_holds_every_element_exactly_once(direction: str) -> None:
                 used += [buffer * pair + start + 2 * (row * stride + col) for row in range(rows) for col in range(cols)]
         assert len(used) == len(set(used))
         c_end = layout.c_offset + 2 * m * n * arguments["cshuffle"]
-        if direction == "wgrad" or arguments["no_alias"]:
+        if direction == "wgrad":
             assert layout.c_offset > max(used)
         slack = 2 * max(layout.a_row_elems, layout.b_row_elems)
         assert max(max(used) + 2, c_end) <= layout.total_bytes <= max(max(used) + 2 + slack, c_end)
@@ -58,7 +59,7 @@ def test_lds_holds_every_element_exactly_once(direction: str) -> None:
 
 def test_lds_known_sizes() -> None:
     """Reference sizes worked out by hand: padded rows, the doubled loop, the overlaid and the separate C tile."""
-    common = {"tile_m": 128, "tile_n": 128, "tile_k": 64, "async_dma": 0, "lds_k_outer": 0, "no_alias": 0}
+    common = {"tile_m": 128, "tile_n": 128, "tile_k": 64, "async_dma": 0, "lds_k_outer": 0}
     plain = geometry.lds_layout("fwd", **common, cshuffle=1, unroll_k=0)
     assert plain.total_bytes == 256 * 72 * 2  # 36864, above the 32768 of C
     assert geometry.lds_layout("fwd", **common, cshuffle=1, unroll_k=1).total_bytes == 2 * 256 * 72 * 2
@@ -77,12 +78,15 @@ def test_lds_unknown_direction() -> None:
 
 def test_lds_of_identity_reads_the_identity() -> None:
     """The layout of an identity is the layout of its fields."""
-    identity = Identity(
-        "gfx950", "fwd", "implicit_gemm", "bf16", "bf16", "bf16",
-        tile_m=128, tile_n=64, tile_k=32, epilogue="cshuffle", unroll_k=True,
-    )  # fmt: skip
+    identity = kernel("implicit_gemm", tile_n=64, tile_k=32, epilogue="cshuffle", unroll_k=True)
+    assert isinstance(identity, Gemm)
     assert geometry.lds_of_identity(identity) == geometry.lds_layout(
-        "fwd", tile_m=128, tile_n=64, tile_k=32, cshuffle=1, async_dma=0, unroll_k=1, lds_k_outer=0, no_alias=0
+        "fwd", tile_m=128, tile_n=64, tile_k=32, cshuffle=1, async_dma=0, unroll_k=1, lds_k_outer=0
+    )
+    turned = kernel("tilde", tile_n=64, tile_k=32, epilogue="default", vector_size_c=1, lds_k_outer=True)
+    assert isinstance(turned, Gemm)
+    assert geometry.lds_of_identity(turned) == geometry.lds_layout(
+        "dgrad", tile_m=128, tile_n=64, tile_k=32, cshuffle=0, async_dma=0, unroll_k=0, lds_k_outer=1
     )
 
 

@@ -5,20 +5,28 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from math import ceil
+from typing import Any
 
 import pytest
 
-from cache_schema.identity import Identity
 from cache_schema.problem import ConvProblem
 from grids import split_k
+from grids.families.atomic import Atomic
+from grids.families.merged import Merged
+from grids.families.nonsplit import Nonsplit
+from grids.families.stream_k import StreamK
+from grids.families.two_stage import TwoStage
 from grids.geometry import gemm_extents
 from grids.targets import target
 from tests.grids.problems import random_problem
 
-KERNEL = Identity(
-    "gfx950", "wgrad", "implicit_gemm", "bf16", "bf16", "bf16",
-    tile_m=64, tile_n=64, tile_k=32, warp_m=2, warp_n=2, warp_tile_m=32, warp_tile_n=32, warp_tile_k=16, split_k=2,
-)  # fmt: skip
+#: Of kernels that are split, stored directly, and merge eight groups.
+TILES: dict[str, Any] = {
+    "arch": "gfx950", "dtype_a": "bf16", "dtype_b": "bf16", "dtype_d": "bf16", "tile_m": 64, "tile_n": 64,
+    "tile_k": 32, "warp_m": 2, "warp_n": 2, "warp_tile_m": 32, "warp_tile_n": 32, "warp_tile_k": 16,
+}  # fmt: skip
+KERNEL, DIRECT = Atomic(**TILES), Nonsplit(**TILES)
+MERGED = Merged(**(TILES | {"tile_m": 16, "tile_n": 128}), group_merge=8)
 
 
 def wgrad(**fields: int) -> ConvProblem:
@@ -89,9 +97,16 @@ def test_degrees_are_launchable() -> None:
 
 def test_non_split_kernels_have_degree_one() -> None:
     """A kernel that stores directly is launched in one slice and no other way."""
-    kernel = replace(KERNEL, split_k=1)
-    assert split_k.wgrad_degrees(kernel, wgrad(), target("gfx950")) == (1,)
-    assert split_k.automatic_degree(kernel, wgrad(), target("gfx950")) == 1
+    for kernel in (DIRECT, StreamK(**TILES)):
+        assert split_k.wgrad_degrees(kernel, wgrad(), target("gfx950")) == (1,)
+        assert split_k.automatic_degree(kernel, wgrad(), target("gfx950")) == 1
+
+
+def test_two_stage_kernels_split_like_atomic_ones() -> None:
+    """Where the slices are added changes nothing about their number."""
+    for problem in (wgrad(), wgrad(n=1, h=14, w=14), wgrad(c=512, k=512, groups=8)):
+        for choose in (split_k.wgrad_degrees, split_k.automatic_degree):
+            assert choose(TwoStage(**TILES), problem, target("gfx942")) == choose(KERNEL, problem, target("gfx942"))
 
 
 def test_long_reductions_get_more_slices() -> None:
@@ -110,9 +125,8 @@ def test_long_reductions_get_more_slices() -> None:
 def test_merged_groups_count_once() -> None:
     """A merged kernel has fewer, larger groups: its degree is that of the merged problem."""
     problem = wgrad(c=64, k=64, groups=64)
-    merged = replace(KERNEL, group_merge=8, tile_m=16, tile_n=128, two_stage=True, ws_replicas=8)
     # 8 merged groups of one tile each: 1024 blocks / 8 = 128. Of its 3136 K tiles a slice takes 25, so 126 have work.
-    assert split_k.automatic_degree(merged, problem, target("gfx950")) == 126
+    assert split_k.automatic_degree(MERGED, problem, target("gfx950")) == 126
 
 
 def test_workspace_is_exact_beyond_32_bits() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from aot.cli.main import run
 from aot.toolchain import Toolchain
-from grids.enumerate import fix_up_identity, reduce_identity
 from tests.aot.kernels.wgrad_machine import wgrad
+from tests.aot.samples import fix_up_identity, reduce_identity
 from tests.aot.small_cache import write_small_cache
 
 LONG = ("--problem", "n=2 c=16 h=128 w=128 k=16 y=1 x=1")

@@ -16,7 +16,6 @@ from aot.farm import build as build_module
 from aot.farm.build import BuildRequest
 from aot.farm.progress import Counts, Silent
 from aot.farm.selection import GridScope, select
-from aot.kernels import builders
 from cache_schema.cache_check import check_cache
 from cache_schema.cache_reader import Cache
 from tests.aot.farm import fake_unit
@@ -100,16 +99,6 @@ def test_real_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     summary = json.loads(capsys.readouterr().out)
     assert summary["built"] + summary["duplicates"] == 4
     assert check_cache(summary["cache"]) == ()
-
-
-def test_a_direction_without_builders_is_a_bad_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What nobody can emit is refused before anything is done."""
-    missing = sorted({"fwd", "dgrad", "wgrad"} - {direction for direction, _ in builders()})
-    for direction in missing:
-        arguments = ["compile-all", "--arch", "gfx950", "--direction", direction, "--out", str(tmp_path / "o")]
-        assert run(arguments) == 2
-        assert f"no kernel builder for {direction}" in capsys.readouterr().err
-    assert not list(tmp_path.rglob("*.rocke"))
 
 
 def test_progress_fits_its_place(monkeypatch: pytest.MonkeyPatch) -> None:

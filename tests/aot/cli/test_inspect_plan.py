@@ -20,7 +20,8 @@ from cache_schema.digest import identity_digest
 from cache_schema.errors import RequestError
 from cache_schema.label import encode
 from cache_schema.problem import ConvProblem
-from tests.aot.samples import QUICK, rejected_identities, sample_identities
+from tests.aot.kernels.wgrad_machine import wgrad
+from tests.aot.samples import QUICK, reduce_identity, rejected_identities, sample_identities
 from tests.aot.small_cache import write_small_cache
 
 LINE = "convbfp16 -n 8 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -F 1"
@@ -70,6 +71,19 @@ def test_inspect_one_kernel(small_cache: Path, capsys: pytest.CaptureFixture[str
     assert re.search(r"^ *loader contract +ok$", shown, re.MULTILINE)
 
 
+def test_inspect_tells_of_steps(tmp_path: Path, local_toolchain: Toolchain, capsys: pytest.CaptureFixture[str]) -> None:
+    """A kernel of two stages names the other one, which says that it is no answer by itself."""
+    fields = {"tile_m": 16, "tile_n": 32, "warp_m": 1, "warp_n": 1}
+    first, second = wgrad(split_k=2, two_stage=True, ws_replicas=8, **fields), reduce_identity("gfx950", "bf16", 8)
+    cache = write_small_cache(tmp_path / "two.rocke", local_toolchain, [first, second])
+    answers = [ask(capsys, "inspect", cache, "--identity", encode(identity)) for identity in (first, second)]
+    told = [(answer["family"], answer["alone"], answer["steps"]) for answer in answers]
+    assert told == [("two_stage", True, [encode(second)]), ("reduce", False, [])]
+    for identity, words in ((first, encode(second)), (second, "a step of other kernels' plans")):
+        assert run(["inspect", str(cache), "--identity", encode(identity)]) == 0
+        assert words in capsys.readouterr().out
+
+
 def test_inspect_shows_a_broken_contract(
     tmp_path: Path, local_toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,7 +131,7 @@ def test_inspect_why(small_cache: Path, capsys: pytest.CaptureFixture[str]) -> N
     answer = ask(capsys, "inspect", small_cache, "--identity", rejected, "--why")
     assert (answer["outcome"], answer["reason"]) == ("rejected", "F3_store_width")
     assert answer["explanation"]
-    unknown = ask(capsys, "inspect", small_cache, "--identity", LABEL + ":wpeu=2", "--why")
+    unknown = ask(capsys, "inspect", small_cache, "--identity", LABEL + ":unroll", "--why")
     assert unknown["outcome"] == "unknown"
     serving = ask(capsys, "inspect", small_cache, "--identity", LABEL, "--problem", LINE)
     assert serving["serves"] is True

@@ -87,7 +87,7 @@ def test_a_failure_names_its_reproducer(lying_cache: Path, tmp_path: Path, capsy
         (["--shard", "3/2"], "'3/2' is not I/N"),
         (["--problems", "absent.yaml"], "absent.yaml"),
         (["--problems", "absent.yaml", "--problem", PROBLEM], "not both"),
-        (["--identity", encode(QUICK) + ":wpeu=1"], "no kernel"),
+        (["--identity", encode(QUICK) + ":unroll"], "no kernel"),
         (["--engine", "fpga"], "fpga"),
         (["--split-k", "4"], "--problem"),
         (["--check", "absent.jsonl", "--problem", PROBLEM], "--check"),

@@ -9,8 +9,8 @@ from typing import Protocol
 from unittest.mock import patch
 
 from aot import emulator
-from aot.runtime import device
-from aot.runtime.device import EmulatorDevice
+from aot.runtime import emulator_device
+from aot.runtime.emulator_device import EmulatorDevice
 from aot.runtime.plan import make_plan
 from aot.runtime.plan_parts import KernelEntry
 from aot.verification.edges import edge_cases
@@ -155,7 +155,8 @@ class CacheSubject:
 
     @property
     def arch(self) -> str:
-        return self.entry.identity.arch
+        arch: str = self.entry.identity.arch
+        return arch
 
     def _failures(self, code: bytes, budget: int) -> list[tuple[str, str]]:
         devices = (EmulatorDevice(seed=SEEDS[0], budget=budget), EmulatorDevice(seed=SEEDS[1], budget=budget))
@@ -176,7 +177,7 @@ class CacheSubject:
             reports.append(report)
             return report
 
-        with patch.object(device, "run_emulated", recorded):
+        with patch.object(emulator_device, "run_emulated", recorded):
             failures = self._failures(self.code, 1 << 40)
         assert not failures, (self.name, failures)
         executed = {address for report in reports for address in report.executed}

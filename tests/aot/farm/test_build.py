@@ -6,13 +6,16 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from aot.farm import build as build_module
 from aot.farm.build import BuildRequest, build
 from aot.farm.progress import Counts, Silent
 from aot.farm.selection import GridScope, select
+from aot.farm.sources import source_digests
 from aot.farm.summary import CacheSummary
 from aot.toolchain.toolchain import Toolchain
 from aot.workers.interrupt import BuildInterruptedError, StopFlag
@@ -76,12 +79,13 @@ def test_a_build_delivers_what_it_was_asked_for(make: Make) -> None:
         assert np.array_equal(cache.digests, selection.digests)
         for number in range(LIMIT):
             entry = cache.entry(number)
-            key = key_of(entry.identity)
+            identity: Any = entry.identity
+            key = key_of(identity)
             assert entry.content_key == key.hex()
             assert cache.code_object(number) == code_of(key)
             assert (entry.symbol, entry.block_size) == (
                 f"rocke_{key.hex()[:24]}",
-                64 * entry.identity.warp_m * entry.identity.warp_n,
+                64 * identity.warp_m * identity.warp_n,
             )
             assert (entry.lds_bytes, entry.vgprs, entry.sgprs, entry.arguments) == (1024, 64, 32, fake_unit.ARGUMENTS)
     assert [path.name for path in request.out.iterdir()] == ["gfx950-bf16.rocke"]
@@ -139,6 +143,42 @@ def test_changed_sources_with_equal_ir_compile_nothing(make: Make, behaviour: Be
     assert second.cache.read_bytes() == _one(make("fresh", provenance=other)).cache.read_bytes()
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_changed_sources_of_one_family_are_its_own_affair(
+    make: Make, behaviour: Behaviour, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    """Kernels of the other families are not even emitted again, after a whole build and after one that was stopped."""
+    scope = GridScope("gfx950", ("wgrad",), families=("nonsplit", "atomic"), limit=LIMIT)
+    request = make(scope=scope)
+    families = select(scope, "bf16").table.family_sizes()
+    edited, count = families["atomic"], sum(families.values())
+    assert 0 < edited < count
+    if killed:
+        with pytest.raises(BuildInterruptedError):
+            build(request, _StopAtTheEnd(stop := StopFlag(), count), stop)
+    else:
+        _one(request)
+    behaviour.log.unlink()
+    monkeypatch.setattr(build_module, "source_digests", lambda asked: {**source_digests(asked), "atomic": "edited"})
+    second = _one(request)
+    assert (len(logged(behaviour, "emit")), logged(behaviour, "compile")) == (edited, [])
+    assert (second.reused, second.built) == (count, 0)
+    assert _one(request).changed is False
+
+
+class _StopAtTheEnd(Silent):
+    """Stops a build when all kernels are settled, before the file is written."""
+
+    def __init__(self, stop: StopFlag, count: int) -> None:
+        self._stop, self._count = stop, count
+
+    def advance(self, done: int, counts: Counts) -> None:
+        """Called after every news."""
+        del counts
+        if done >= self._count:
+            self._stop.set()
+
+
 def test_changed_ir_is_compiled_again(make: Make, behaviour: Behaviour) -> None:
     """Other keys are other kernels, and nothing of the old file survives in the new one."""
     _one(make())
@@ -166,7 +206,7 @@ def test_a_much_smaller_request_is_refused(make: Make) -> None:
     first = _one(make())
     content = first.cache.read_bytes()
     with pytest.raises(
-        RequestError, match=r"holds 60 kernels of fwd implicit_gemm and this request asks for 10;.*--out"
+        RequestError, match=r"holds 60 kernels of family implicit_gemm and this request asks for 10;.*--out"
     ):
         build(make(limit=10))
     assert first.cache.read_bytes() == content

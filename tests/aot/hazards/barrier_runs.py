@@ -7,14 +7,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from aot.runtime.device import EmulatorDevice
+from aot.families import family_of
+from aot.runtime.emulator_device import EmulatorDevice
 from aot.runtime.plan import make_plan
 from aot.verification.edge_case import EdgeCase
 from aot.verification.kernel_cases import Launcher, kernel_cases
 from aot.verification.run_case import run_case
 from cache_schema.cache_reader import Cache, Entry
 from cache_schema.errors import DeliveryError
-from cache_schema.identity import REDUCE
 from cache_schema.label import encode
 from tests.aot.hazards.removals import Subject
 
@@ -61,6 +61,6 @@ def subjects(path: Path, every: int = 1) -> Iterator[Subject]:
     with Cache.open(path) as cache:
         for number in range(0, len(cache), every):
             entry = cache.entry(number)
-            if entry.identity.algorithm != REDUCE:
+            if family_of(entry.identity).alone:
                 code = cache.code_object(number)
                 yield Subject(encode(entry.identity), code, entry.block_size, partial(symptom, cache, entry))

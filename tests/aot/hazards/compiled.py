@@ -9,13 +9,14 @@ from aot.farm.units import build_chunk
 from aot.toolchain import Toolchain
 from cache_schema.label import encode
 from cache_schema.table import IdentityTable
+from grids.families import families
 from tests.aot.kernels import replay_lists
 
 
 def compiled(arch: str, toolchain: Toolchain, every: int) -> Iterator[tuple[str, bytes, int]]:
-    """(label, code object, threads of a workgroup) of every Nth kernel of each direction's list."""
-    for direction in replay_lists.DIRECTIONS:
-        identities = replay_lists.sample(direction, arch)[::every]
+    """(label, code object, threads of a workgroup) of every Nth kernel of each family's list."""
+    for family in families().values():
+        identities = replay_lists.sample(family, arch)[::every]
         table = IdentityTable.from_identities(identities)
         for row, result in build_chunk(Chunk(tuple(range(len(table))), table, toolchain)):
             assert result.emission is not None, result.made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ def test_summary_counts_what_went_in(small_cache: Path) -> None:
     assert found.file_bytes == small_cache.stat().st_size
     assert found.seal == small_cache.read_bytes()[-32:].hex()
     (family,) = found.families
+    assert (family.name, family.entries) == ("implicit_gemm", len(identities))
     assert family.axes["pipeline"] == {
         name: sum(i.pipeline == name for i in identities) for name in sorted({i.pipeline for i in identities})
     }
@@ -62,7 +64,7 @@ def test_kernels_of_the_cache_have_loops_without_divisions(small_cache: Path, lo
     with Cache.open(small_cache) as cache:
         for number in range(len(cache)):
             report = report_kernel(cache, number, local_toolchain)
-            identity = report.entry.identity
+            identity: Any = report.entry.identity
             per_wave = (identity.tile_m // identity.warp_m) * (identity.tile_n // identity.warp_n)
             atoms = per_wave * identity.tile_k // (16 * 16 * identity.warp_tile_k) * (1 + identity.unroll_k)
             assert report.statistics is not None
@@ -108,7 +110,7 @@ def test_candidates_are_those_whose_widths_divide(small_cache: Path) -> None:
         assert found.reasons == {"S_width_a": 3}
         (refused,) = found.refused
         assert refused.fields == {"vector_size_a": {"4": 1, "8": 2}}
-        estimates = found.estimates(10)
+        estimates = found.forecast.clk.tolist()
         assert estimates == sorted(estimates)
         assert len(estimates) == 2
 
@@ -120,7 +122,7 @@ def test_no_candidate_says_why(small_cache: Path) -> None:
             best_candidate(cache, ConvProblem("dgrad", "bf16", n=1, c=8, h=4, w=4, k=8, y=1, x=1))
         assert caught.value.reasons == {"S_direction": 5}
         found = find_candidates(cache, ConvProblem("dgrad", "bf16", n=1, c=8, h=4, w=4, k=8, y=1, x=1))
-        assert found.refused[0].fields == {"direction": {"fwd": 5}}
+        assert found.refused[0].fields == {"family": {"implicit_gemm": 5}}
 
 
 def test_identities_by_label_digest_and_beginning(small_cache: Path) -> None:

@@ -9,28 +9,31 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from aot.kernels import emit
+from aot.families import emit
 from cache_schema.identity import Identity
 from cache_schema.label import decode, encode
 from grids.catalogue import open_catalogue
+from grids.families import families
+from grids.family import Family
+from grids.selection import spread
 
 FOLDER = Path(__file__).parent / "replay"
-DIRECTIONS = ("fwd", "dgrad", "wgrad")
 ARCHES = ("gfx950", "gfx942")
 FLAVORS = ("llvm20", "llvm22")
 KERNELS_PER_DTYPE = 24
 
 
-def path_of(direction: str, arch: str, flavor: str) -> Path:
-    """The list of one family and flavor."""
-    return FOLDER / f"{direction}-{arch}-{flavor}.txt"
+def path_of(family: str, arch: str, flavor: str) -> Path:
+    """The list of one family, architecture and flavor."""
+    return FOLDER / f"{family}-{arch}-{flavor}.txt"
 
 
-def sample(direction: str, arch: str) -> list[Identity]:
-    """Identities spread over all axes."""
+def sample(family: Family, arch: str) -> list[Identity]:
+    """Identities of a family spread over all its axes."""
     identities: list[Identity] = []
     for dtype in ("bf16", "fp16"):
-        table = open_catalogue(arch, [dtype], directions=[direction]).buildable(KERNELS_PER_DTYPE)
+        table = open_catalogue(arch, [dtype], [family.direction], [family.name]).buildable()
+        table = spread(table.take(table.of_families([family.name])), KERNELS_PER_DTYPE)
         identities += [table.row(index) for index in range(len(table))]
     return identities
 
@@ -48,11 +51,11 @@ def read(path: Path) -> list[tuple[str, Identity]]:
 def refresh() -> list[Path]:
     """Write all lists; the paths of those that changed."""
     changed = []
-    for direction in DIRECTIONS:
+    for family in families().values():
         for arch in ARCHES:
-            identities = sample(direction, arch)
+            identities = sample(family, arch)
             for flavor in FLAVORS:
-                path = path_of(direction, arch, flavor)
+                path = path_of(family.name, arch, flavor)
                 text = "".join(line(identity, flavor) + "\n" for identity in identities)
                 if not path.exists() or path.read_text() != text:
                     path.parent.mkdir(exist_ok=True)

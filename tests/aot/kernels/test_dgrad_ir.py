@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from aot.kernels import emit
+from aot.families import emit
 from aot.kernels.dgrad_arguments import dgrad_arguments
-from aot.kernels.gemm import UnsupportedError
 from cache_schema.identity import Identity
 from tests.aot.dgrad_kernels import dgrad
 
@@ -82,34 +81,3 @@ def test_transposing_reads_only_for_k_outer_tiles() -> None:
     outer, plain = (emit(dgrad(lds_k_outer=flag), "llvm22").ir for flag in (True, False))
     assert "ds.read.tr16.b64" in outer
     assert "ds.read.tr16.b64" not in plain
-
-
-@pytest.mark.parametrize(
-    "identity",
-    [
-        dgrad(split_k=2),
-        dgrad(async_dma=True),
-        dgrad(unroll_k=True),
-        dgrad(chiplet_swizzle=True),
-        dgrad(is_3d=True),
-        dgrad(lds_k_pad=4),
-        dgrad(acc_epilogue="relu"),
-        dgrad(pipeline="wavelet"),
-        dgrad(tile_m=256, tile_n=256),
-    ],
-    ids=[
-        "split_k",
-        "async_dma",
-        "unroll_k",
-        "chiplet_swizzle",
-        "is_3d",
-        "lds_k_pad",
-        "acc_epilogue",
-        "pipeline",
-        "accumulators",
-    ],
-)
-def test_options_without_code_are_refused(identity: Identity) -> None:
-    """What the catalogue does not have is an error of the request, not another kernel."""
-    with pytest.raises(UnsupportedError):
-        emit(identity, "llvm22")

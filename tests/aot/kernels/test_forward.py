@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from aot.kernels import emit
+from aot.families import emit
 from aot.kernels.source import KernelSource
 from aot.toolchain import Toolchain, find_toolchain, link, open_engine
 from aot.toolchain.code_object import CodeObject, read
@@ -25,7 +26,7 @@ from tests.aot.small_cache import write_small_cache
 ARCHES = ("gfx950", "gfx942")
 
 
-def spread(arch: str, dtype: str, count: int) -> list[Identity]:
+def spread(arch: str, dtype: str, count: int) -> list[Any]:
     """Identities spread over all axes of the forward grid."""
     table = open_catalogue(arch, [dtype], directions=["fwd"]).buildable(count)
     return [table.row(index) for index in range(len(table))]

@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from aot.kernels import emit
+from aot.families import emit
 from aot.toolchain import disassemble, find_toolchain, link, open_engine
 from cache_schema.identity import Identity
 from grids.catalogue import buildable
-from grids.enumerate import fix_up_identity, reduce_identity
+from grids.families import families
+from tests.aot.samples import fix_up_identity, reduce_identity
 
 _SCALAR_OFFSET = re.compile(r"s\[\d+:\d+\], (?P<offset>\S+)")
 
 
 def epilogues(arch: str, dtype: str) -> Iterator[Identity]:
-    """Every way to write results, as the smallest tile of a spread over each direction has it; tiles repeat them."""
+    """Every way to write results, as the smallest tile of a spread over each family has it; tiles repeat them."""
     seen = set()
-    for direction in ("fwd", "dgrad", "wgrad"):
-        table = buildable(arch, [dtype], [direction], limit=400)
-        identities = [table.row(index) for index in range(len(table))]
+    for family in families().values():
+        if family.is_step:
+            continue
+        table = buildable(arch, [dtype], [family.direction], [family.name], limit=150)
+        identities: list[Any] = [
+            table.row(index) for index in range(len(table)) if table.row(index).family == family.name
+        ]
         for identity in sorted(identities, key=lambda one: one.tile_m * one.tile_n):
-            kind = (
-                direction, identity.epilogue, identity.vector_size_c, identity.stride_h, identity.split_k > 1,
-                identity.two_stage, identity.stream_k, identity.group_merge > 1, identity.warp_tile_m,
-            )  # fmt: skip
+            kind = family.name, identity.epilogue, identity.vector_size_c, identity.warp_tile_m
             if kind not in seen:
                 seen.add(kind)
                 yield identity

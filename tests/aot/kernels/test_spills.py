@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aot.kernels import emit
+from aot.families import emit
 from aot.toolchain import Toolchain, link, open_engine, read_code_object
 from aot.verification.session import VerifyRequest, verify
 from cache_schema.identity import Identity
 from cache_schema.label import decode, encode
 from grids.catalogue import buildable
+from grids.targets import target
 from tests.aot.small_cache import write_small_cache
 
 #: What LLVM spilled once: accumulators in all accumulation registers, rounded through LDS from direct-to-LDS loops;
@@ -26,10 +27,10 @@ CROWDED = (
     "fwd:implicit_gemm:gfx942:fp16:tile=64x256x32:warps=1x1:atom=16x16x16:epi=cshuffle:vec=4x4x2:async:chunk=2x2",
     "fwd:implicit_gemm:gfx942:fp16:tile=256x256x16:warps=8x1:atom=16x16x16:pipe=compv3:vec=1x1x1",
     "fwd:implicit_gemm:gfx942:bf16:tile=256x256x16:warps=8x1:atom=16x16x16:pipe=compv4:vec=1x1x1",
-    "wgrad:implicit_gemm:gfx942:fp16:tile=256x256x32:warps=2x8:atom=16x16x16:pipe=compv4:vec=4x1x1",
-    "wgrad:implicit_gemm:gfx942:fp16:tile=256x256x32:warps=2x8:atom=16x16x16:vec=4x1x1",
-    "wgrad:implicit_gemm:gfx950:fp16:tile=256x256x64:warps=8x2:atom=16x16x32:pipe=compv4:vec=1x1x1:kouter",
-    "wgrad:implicit_gemm:gfx950:fp16:tile=256x256x64:warps=2x8:atom=16x16x32:vec=2x1x1:kouter:sk=2:2stage:replicas=8",
+    "wgrad:nonsplit:gfx942:fp16:tile=256x256x32:warps=2x8:atom=16x16x16:pipe=compv4:vec=4x1x1",
+    "wgrad:nonsplit:gfx942:fp16:tile=256x256x32:warps=2x8:atom=16x16x16:vec=4x1x1",
+    "wgrad:nonsplit:gfx950:fp16:tile=256x256x64:warps=8x2:atom=16x16x32:pipe=compv4:vec=1x1x1:kouter",
+    "wgrad:two_stage:gfx950:fp16:tile=256x256x64:warps=2x8:atom=16x16x32:vec=2x1x1:kouter",
     "fwd:implicit_gemm:gfx942:fp16:tile=256x128x64:warps=1x2:atom=16x16x16:pipe=compv4:epi=cshuffle:vec=8x8x1",
     "fwd:implicit_gemm:gfx942:bf16:tile=256x128x64:warps=1x2:atom=16x16x16:pipe=compv3:vec=8x8x1",
     "fwd:implicit_gemm:gfx942:fp16:tile=256x256x32:warps=1x8:atom=16x16x16:pipe=compv3:vec=2x2x1",
@@ -56,9 +57,9 @@ def spills(toolchain: Toolchain, identities: list[Identity]) -> list[str]:
 def crowded(arch: str, dtype: str, direction: str, count: int) -> list[Identity]:
     """Kernels whose accumulators fill half of a lane's share of the register file, which is all that they may."""
     table = buildable(arch, [dtype], [direction])
-    column = {name: table.wide(name) for name in ("tile_m", "tile_n", "warp_m", "warp_n", "wave_size")}
+    column = {name: table.wide(name) for name in ("tile_m", "tile_n", "warp_m", "warp_n")}
     # Second steps have no waves.
-    threads = np.maximum(1, column["warp_m"] * column["warp_n"] * column["wave_size"])
+    threads = np.maximum(1, column["warp_m"] * column["warp_n"] * target(arch).wave_size)
     share = 512 // -(-threads // 256)  # as `aot.kernels.budget` has it
     rows = np.flatnonzero(column["tile_m"] * column["tile_n"] >= FULL_SHARE * share * threads)
     chosen = np.random.default_rng(11).choice(rows, count, replace=False)

@@ -11,9 +11,9 @@ from aot.ir.builder import Builder
 from aot.ir.flavor import flavor
 from aot.ir.types import GLOBAL_PTR
 from aot.ir.values import Value, constant
+from aot.kernels.forward_values import forward_values
 from aot.kernels.rows import image_rows, missing_taps
 from aot.kernels.streams import GeneralStream, UniformStream, Walk, filter_taps
-from aot.kernels.values import argument_values
 from cache_schema.problem import ELEM_BYTES, ConvProblem
 from tests.aot.ir.host import on_host
 from tests.aot.samples import forward
@@ -44,7 +44,7 @@ PROBLEMS = list(problems())
 
 def known(problem: ConvProblem) -> dict[str, Value]:
     """Kernel arguments as constants, and pointers."""
-    scalars = argument_values(forward(tile_k=TILE_K), problem)
+    scalars = forward_values(forward(tile_k=TILE_K), problem)
     return {name: constant(value) for name, value in scalars.items()} | {
         name: Value(GLOBAL_PTR, f"%{name}") for name in "ABD"
     }
@@ -140,5 +140,5 @@ def test_both_walks_are_reached() -> None:
     """The sample has problems for each loop, and the host chooses by channels and taps."""
     assert len(UNIFORM) >= 10
     assert len(PROBLEMS) - len(UNIFORM) >= 20
-    chosen = {argument_values(forward(tile_k=TILE_K), problem)["uniform_taps"] for problem in PROBLEMS}
+    chosen = {forward_values(forward(tile_k=TILE_K), problem)["uniform_taps"] for problem in PROBLEMS}
     assert chosen == {0, 1}

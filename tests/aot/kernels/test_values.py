@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from aot.kernels.arguments import forward_arguments
-from aot.kernels.values import argument_values
+from aot.kernels.forward_values import forward_values
 from cache_schema.errors import ProblemError
 from cache_schema.problem import ConvProblem
 from tests.aot.samples import forward
@@ -17,7 +17,7 @@ BASE = ConvProblem("fwd", "bf16", n=2, c=64, h=14, w=14, k=64, y=3, x=3, pad_h=1
 
 def test_every_argument_has_a_value() -> None:
     """Scalars and pointers together pack; nothing is missing or left over."""
-    values = argument_values(forward(), BASE) | dict.fromkeys("ABD", 1 << 40)
+    values = forward_values(forward(), BASE) | dict.fromkeys("ABD", 1 << 40)
     assert len(forward_arguments().pack(values)) == forward_arguments().size
 
 
@@ -32,15 +32,15 @@ def test_every_argument_has_a_value() -> None:
 )
 def test_extreme_extents_fit(problem: ConvProblem) -> None:
     """Large pads, dilations, strides and images still give values that fit their kinds."""
-    values = argument_values(forward(), problem) | dict.fromkeys("ABD", 0)
+    values = forward_values(forward(), problem) | dict.fromkeys("ABD", 0)
     forward_arguments().pack(values)
 
 
 def test_a_far_origin_takes_the_general_loop() -> None:
     """Where the distance to tap (0, 0) would push offsets over the limit, the loop with signed offsets is chosen."""
-    assert argument_values(forward(), BASE)["uniform_taps"] == 1
+    assert forward_values(forward(), BASE)["uniform_taps"] == 1
     assert (
-        argument_values(forward(), replace(BASE, n=1, k=1, h=2000, w=4000, pad_h=4000, stride_h=9))["uniform_taps"] == 0
+        forward_values(forward(), replace(BASE, n=1, k=1, h=2000, w=4000, pad_h=4000, stride_h=9))["uniform_taps"] == 0
     )
 
 
@@ -55,5 +55,5 @@ def test_a_far_origin_takes_the_general_loop() -> None:
 def test_what_32_bits_cannot_hold_is_refused(field: str, problem: ConvProblem) -> None:
     """The error names the field."""
     with pytest.raises(ProblemError) as caught:
-        argument_values(forward(), problem)
+        forward_values(forward(), problem)
     assert caught.value.field == field

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cache_schema.identity import Identity
+from grids.gemm.records import Wgrad
 from tests.aot.kernels.wgrad_machine import problem, run, wgrad
 
 RAGGED = problem(n=3, c=40, h=8, w=11, k=72, pad_h=1, pad_w=2, stride_h=2, dilation_w=2)
@@ -26,7 +26,7 @@ SHORT = [wgrad(warp_tile_k=16), wgrad(warp_tile_m=32, warp_tile_n=32, warp_tile_
 
 
 @pytest.mark.parametrize("identity", KERNELS + SHORT)
-def test_k_outer_and_m_outer_tiles_agree(identity: Identity) -> None:
+def test_k_outer_and_m_outer_tiles_agree(identity: Wgrad) -> None:
     """The layout of LDS tiles decides where numbers pass, not what is computed."""
     turned = run(replace(identity, lds_k_outer=False), RAGGED)
     assert turned.right
@@ -48,7 +48,7 @@ def test_direct_to_lds_loads_agree(tile: tuple[int, ...], chunk: int, ahead: boo
 
 @pytest.mark.parametrize("arch", ["gfx950", "gfx942"])
 @pytest.mark.parametrize("identity", KERNELS)
-def test_prefetched_addresses_agree(identity: Identity, arch: str) -> None:
+def test_prefetched_addresses_agree(identity: Wgrad, arch: str) -> None:
     """Addresses computed one tile ahead are the same addresses."""
     depth = identity.warp_tile_k if arch == "gfx950" else identity.warp_tile_k // 2
     kernel = replace(identity, arch=arch, warp_tile_k=depth, lds_k_outer=arch == "gfx950")
@@ -66,7 +66,7 @@ def test_prefetched_addresses_agree(identity: Identity, arch: str) -> None:
         (wgrad(split_k=2, two_stage=True, ws_replicas=8), 16),
     ],
 )
-def test_deterministic_kernels_repeat_bits(identity: Identity, split_k: int) -> None:
+def test_deterministic_kernels_repeat_bits(identity: Wgrad, split_k: int) -> None:
     """Whatever the order of workgroups: no split, stream-K, and splits in which at most two slices meet."""
     at = problem(n=8, c=16, h=9, w=9, k=24, pad_h=1)
     runs = [run(identity, at, order=order, split_k=split_k) for order in range(4)]

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from aot.families import emit
 from aot.inspection.hot_loop import kernel_statistics
-from aot.kernels import emit
-from aot.kernels.gemm import UnsupportedError
 from aot.toolchain import disassemble, find_toolchain, read_code_object
-from grids.enumerate import fix_up_identity, reduce_identity
 from tests.aot.kernels.wgrad_machine import LAUNCHED, code_of, sample, wgrad
+from tests.aot.samples import fix_up_identity, reduce_identity
 
 PACKED = {"split_k": 2, "epilogue": "cshuffle", "vector_size_c": 4}
 
@@ -103,17 +102,3 @@ def test_second_steps_depend_on_the_data_type_alone() -> None:
     """One text serves every architecture."""
     assert emit(reduce_identity("gfx950", "fp16", 8), "llvm22") == emit(reduce_identity("gfx942", "fp16", 8), "llvm22")
     assert emit(fix_up_identity("gfx950", "fp16"), "llvm22") == emit(fix_up_identity("gfx942", "fp16"), "llvm22")
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"async_dma": True, "lds_k_outer": False},
-        {"split_k": 2, "two_stage": True, "ws_replicas": 3},
-        {"split_k": 2, "group_merge": 4},
-    ],
-)
-def test_options_without_code_are_refused(fields: dict[str, int | bool]) -> None:
-    """Never a kernel that does something else."""
-    with pytest.raises(UnsupportedError):
-        emit(wgrad(**fields), "llvm22")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from cache_schema.identity import Identity
 from cache_schema.label import encode
 from cache_schema.problem import ConvProblem
 from cache_schema.table import IdentityTable
@@ -43,7 +44,7 @@ MERGED: dict[str, tuple[dict[str, int], str, int]] = {
 }
 
 
-def check(identities: list[Identity], least: int) -> None:
+def check(identities: list[Any], least: int) -> None:
     """Every identity on every problem that it serves; at least so many runs."""
     runs = 0
     for number, identity in enumerate(identities):
@@ -86,14 +87,6 @@ def test_double_buffered_loops_are_right(arch: str, pipeline: str) -> None:
         packed = {"split_k": 2, "epilogue": "cshuffle", "vector_size_c": 4}
         if n > 1:
             assert run(wgrad(arch, **fields, **packed), at, split_k=2).right
-
-
-def test_merged_groups_can_store_directly() -> None:
-    """A merged kernel that does not split, which the catalogue leaves out: the diagonal of one workgroup is its dW."""
-    widths = {"vector_size_a": 0, "vector_size_b": 0, "vector_size_c": 0}
-    for groups in (8, 24):
-        at = problem(c=groups, k=groups, groups=groups, pad_h=1, y=3, x=2)
-        assert run(wgrad(group_merge=8, **widths), at).right
 
 
 @pytest.mark.parametrize("workgroups", [1, 2, 3, 5, 7, 1000])

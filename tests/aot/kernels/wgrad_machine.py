@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from aot.kernels import emit
+from aot.families import emit
 from aot.runtime.bounds import Comparison, compare
-from aot.runtime.device import EmulatorDevice
+from aot.runtime.emulator_device import EmulatorDevice
 from aot.runtime.float16 import Bits, quiet_nan
 from aot.runtime.inputs import make_inputs
 from aot.runtime.plan import make_plan
 from aot.runtime.plan_data import Plan
-from aot.runtime.plan_wgrad import WgradOptions
+from aot.runtime.plan_options import PlanOptions
 from aot.runtime.reference import reference
 from aot.toolchain import content_key, find_toolchain, link, open_engine, symbol_of, with_symbol
 from cache_schema.arguments import ArgumentList
@@ -25,10 +25,16 @@ from cache_schema.digest import identity_digest
 from cache_schema.identity import Identity
 from cache_schema.problem import ConvProblem
 from grids.axes import load_axes
-from grids.enumerate import family_candidates
-from grids.families import FAMILIES
+from grids.families import known_family
+from grids.families.atomic import Atomic
+from grids.families.merged import Merged
+from grids.families.nonsplit import Nonsplit
+from grids.families.stream_k import StreamK
+from grids.families.two_stage import TwoStage
+from grids.gemm.records import Wgrad
 from grids.rules import evaluate
 from grids.selection import spread
+from grids.targets import target
 
 #: Families whose kernels run problems by themselves.
 LAUNCHED = ("nonsplit", "atomic", "two_stage", "merged", "stream_k")
@@ -70,21 +76,28 @@ def code_by_digest(digest: str) -> bytes:
     return _CODES[digest]
 
 
-def sample(arch: str, dtype: str, family: str, count: int) -> list[Identity]:
+def sample(arch: str, dtype: str, family: str, count: int) -> list[Any]:
     """Identities of a family, spread over all axes."""
-    table = family_candidates(arch, dtype, FAMILIES[family], load_axes()[family])
+    table = known_family(family).candidates(target(arch), dtype, load_axes()[family])
     table = spread(table.take(evaluate(table).buildable), count)
     return [table.row(index) for index in range(len(table))]
 
 
-def wgrad(arch: str = "gfx950", dtype: str = "bf16", /, **fields: Any) -> Identity:
-    """A backward-weights identity: 64x64x32, two by two waves, widths of 4, unless said otherwise."""
+def wgrad(arch: str = "gfx950", dtype: str = "bf16", /, **fields: Any) -> Wgrad:
+    """A backward-weights identity: 64x64x32, two by two waves, widths of 4, unless said otherwise.
+
+    What a family fixes (`split_k`, `two_stage`, `stream_k`, `group_merge`) says which family it is of.
+    """
     usual: dict[str, Any] = {
         "tile_m": 64, "tile_n": 64, "tile_k": 32, "warp_m": 2, "warp_n": 2, "warp_tile_m": 16, "warp_tile_n": 16,
         "warp_tile_k": 32 if arch == "gfx950" else 16, "vector_size_a": 4, "vector_size_b": 4, "vector_size_c": 1,
-        "grouped": True, "lds_k_outer": arch == "gfx950",
+        "lds_k_outer": arch == "gfx950",
     }  # fmt: skip
-    return Identity(arch, "wgrad", "implicit_gemm", dtype, dtype, dtype, **{**usual, **fields})
+    split, two_stage, stream_k = (fields.pop(name, None) for name in ("split_k", "two_stage", "stream_k"))
+    record: type[Wgrad] = StreamK if stream_k else TwoStage if two_stage else Atomic if split else Nonsplit
+    if "group_merge" in fields:
+        record, usual = Merged, {name: usual[name] for name in usual if not name.startswith("vector_size")}
+    return record(arch, dtype, dtype, dtype, **{**usual, **fields})
 
 
 def problem(dtype: str = "bf16", /, **fields: int) -> ConvProblem:
@@ -119,7 +132,7 @@ def run(
     workgroups: int | None = None,
 ) -> Run:
     """Plan, run from a poisoned dW and workspace, compare. `order` decides how workgroups and waves interleave."""
-    plan = make_plan(built(identity), at, WgradOptions(split_k, workgroups=workgroups, helper=built))
+    plan = make_plan(built(identity), at, PlanOptions(split_k, workgroups=workgroups, helper=built))
     first, second, result = plan.buffers[:3]
     a, b = make_inputs(at, inputs, seed)
     output = np.full(result.shape, quiet_nan(at.dtype), dtype=np.uint16)

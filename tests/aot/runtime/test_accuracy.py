@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,15 +15,14 @@ from aot.runtime.accuracy import (
     accuracy_of,
     most_slices,
 )
-from aot.runtime.choose import ranked
+from aot.runtime.choose import choose, forecast
 from aot.runtime.float16 import Reals, format_of, narrow, widen
 from aot.runtime.plan import make_plan
 from aot.runtime.plan_data import Plan
-from aot.runtime.plan_wgrad import AUTOMATIC_DEGREE, WgradOptions
-from aot.runtime.promise import promised
+from aot.runtime.plan_options import AUTOMATIC_DEGREE, PlanOptions
 from cache_schema.digest import table_digests
 from cache_schema.errors import RequestError
-from cache_schema.identity import IMPLICIT_GEMM, Identity
+from cache_schema.identity import Identity
 from cache_schema.problem import ConvProblem
 from cache_schema.table import IdentityTable
 from grids.catalogue import buildable
@@ -125,8 +126,8 @@ def test_the_degree_by_default_is_the_largest_within_two_roundings() -> None:
 def default_plan(problem: ConvProblem, *identities: Identity, demand: Demand = BY_DEFAULT) -> tuple[Identity, Plan]:
     """The first choice among these, and its plan."""
     table = IdentityTable.from_identities(identities)
-    chosen = identities[int(ranked(table, table_digests(table), problem, "gfx950", demand)[0])]
-    return chosen, make_plan(unbuilt(chosen), problem, WgradOptions(helper=unbuilt, demand=demand))
+    chosen = identities[int(choose(table, table_digests(table), problem, "gfx950", demand).rows[0])]
+    return chosen, make_plan(unbuilt(chosen), problem, PlanOptions(helper=unbuilt, demand=demand))
 
 
 @pytest.mark.parametrize("problem", LONG)
@@ -170,41 +171,35 @@ def test_a_cache_of_atomics_says_what_its_error_is() -> None:
 
 
 def test_kernels_that_are_twice_as_wrong_come_last() -> None:
-    """A fixed split into 16 slices by 16-bit atomics loses against any kernel that rounds once, and only then."""
-    at = ConvProblem("dgrad", "bf16", n=2, c=64, h=14, w=14, k=64, y=3, x=3, pad_h=1, pad_w=1)
-    fields = {"tile_m": 64, "tile_n": 64, "tile_k": 32, "warp_m": 2, "warp_n": 2, "warp_tile_m": 16, "warp_tile_n": 16}
-    quick, slow = (
-        Identity(
-            "gfx950", "dgrad", IMPLICIT_GEMM, "bf16", "bf16", "bf16",
-            **{**fields, "warp_tile_k": 32, "split_k": split, "vector_size_a": width},  # type: ignore[arg-type]
-        )
-        for split, width in ((16, 8), (1, 1))
-    )  # fmt: skip
+    """Sixteen slices by 16-bit atomics, estimated quicker, lose against a kernel that rounds once, and only then."""
+    at = ConvProblem("wgrad", "bf16", n=64, c=16, h=64, w=64, k=16, y=1, x=1)
+    quick, slow = ATOMIC, wgrad(vector_size_a=1, vector_size_b=1)
     table = IdentityTable.from_identities([quick, slow])
-    order = ranked(table, table_digests(table), at, "gfx950").tolist()
-    assert order == [1, 0]
-    assert ranked(table, table_digests(table), at, "gfx950", Demand(fast=True)).tolist() == [0, 1]
-    promise = promised(table, at, "gfx950", BY_DEFAULT, AUTOMATIC_DEGREE)
-    assert promise.admitted.tolist() == [False, True]
-    assert promise.deterministic.tolist() == [False, True]
-    alone = IdentityTable.from_identities([quick])
-    assert promised(alone, at, "gfx950", BY_DEFAULT, AUTOMATIC_DEGREE).admitted.all()
+    digests = table_digests(table)
+    told = forecast(table, at, "gfx950", Demand(fast=True), 16)
+    assert told.clk[0] < told.clk[1]
+    strict = Demand(max_error=1.0)
+    choice = choose(table, digests, at, "gfx950", strict, AUTOMATIC_DEGREE)
+    assert choice.admitted.all()
+    many = forecast(table, at, "gfx950", strict, 16)
+    assert strict.admits(many.expected_ulps, many.deterministic).tolist() == [False, True]
+    assert choose(table, digests, at, "gfx950", Demand(fast=True)).rows.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("demand", [BY_DEFAULT, Demand(deterministic=True), Demand(max_error=3)])
-def test_promises_are_kept_by_plans(demand: Demand) -> None:
+def test_forecasts_are_kept_by_plans(demand: Demand) -> None:
     """What a listing says of a kernel is what its plan says, all over the catalogue."""
     table = buildable("gfx950", ["bf16"], ["wgrad"], limit=120)
     compared = 0
     for problem in (*LONG, ConvProblem("wgrad", "bf16", n=8, c=64, h=56, w=56, k=64, y=3, x=3, pad_h=1, pad_w=1)):
         served = table.take(np.flatnonzero(serves(table, problem)[0]))
-        promise = promised(served, problem, "gfx950", demand, AUTOMATIC_DEGREE)
+        told = forecast(served, problem, "gfx950", demand, AUTOMATIC_DEGREE)
         for row in range(len(served)):
-            identity = served.row(row)
-            plan = make_plan(unbuilt(identity), problem, WgradOptions(helper=unbuilt, demand=demand))
-            assert plan.accuracy.expected_ulps == pytest.approx(promise.expected[row], rel=0.01)
+            identity: Any = served.row(row)
+            plan = make_plan(unbuilt(identity), problem, PlanOptions(helper=unbuilt, demand=demand))
+            assert plan.accuracy.expected_ulps == pytest.approx(told.expected_ulps[row], rel=0.01)
             if demand.deterministic or not identity.two_stage:
-                assert plan.deterministic == promise.deterministic[row]
+                assert plan.deterministic == told.deterministic[row]
             compared += 1
     assert compared > 100
 

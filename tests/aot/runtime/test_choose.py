@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from aot.runtime.choose import estimated_clk, ranked
+from aot.runtime.choose import choose
 from cache_schema.digest import table_digests
 from cache_schema.identity import Identity
 from cache_schema.problem import ConvProblem
@@ -18,7 +18,7 @@ TINY = ConvProblem("fwd", "bf16", n=1, c=64, h=7, w=7, k=32, y=1, x=1)
 def best(problem: ConvProblem, *identities: Identity) -> Identity:
     """The first choice among these."""
     table = IdentityTable.from_identities(identities)
-    return identities[int(ranked(table, table_digests(table), problem, "gfx950")[0])]
+    return identities[int(choose(table, table_digests(table), problem, "gfx950").rows[0])]
 
 
 def wide(**fields: int | str | bool) -> Identity:
@@ -64,9 +64,8 @@ def test_order_does_not_depend_on_the_order_of_rows() -> None:
     for seed in range(3):
         order = np.random.default_rng(seed).permutation(len(identities))
         table = IdentityTable.from_identities([identities[i] for i in order])
-        clk = estimated_clk(table, LARGE, "gfx950")
-        chosen = ranked(table, table_digests(table), LARGE, "gfx950")
-        assert (np.diff(np.round(clk[chosen], 3)) >= 0).all()
-        rankings.append([identities[order[i]] for i in chosen])
+        choice = choose(table, table_digests(table), LARGE, "gfx950")
+        assert (np.diff(np.round(choice.forecast.clk, 3)) >= 0).all()
+        rankings.append([identities[order[i]] for i in choice.rows])
     assert rankings[0] == rankings[1] == rankings[2]
     assert sorted(map(str, rankings[0])) == sorted(map(str, identities))

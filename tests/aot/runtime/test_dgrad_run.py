@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,17 +15,17 @@ import pytest
 
 from aot.kernels.dgrad_table import RECORD_WORDS
 from aot.runtime.bounds import compare
-from aot.runtime.device import EmulatorDevice
+from aot.runtime.emulator_device import EmulatorDevice
 from aot.runtime.float16 import quiet_nan, widen
 from aot.runtime.inputs import make_inputs
 from aot.runtime.plan import make_plan
 from aot.runtime.reference import reference
 from aot.verification.edges import edge_cases
 from aot.verification.run_case import run_case
-from cache_schema.identity import Identity
 from cache_schema.label import encode
 from cache_schema.problem import ConvProblem
 from grids.catalogue import buildable
+from grids.gemm.records import Dgrad
 from grids.selection import spread
 from tests.aot.dgrad_kernels import Kernel, compiled, dgrad, problem, unfolded
 
@@ -50,13 +51,13 @@ STEPS = [((1, 1), (2, 1)), ((2, 2), (1, 1)), ((3, 2), (1, 2)), ((2, 4), (2, 3)),
 ARCHS = ("gfx950", "gfx942")
 
 
-def folded_kernels(arch: str) -> list[Identity]:
+def folded_kernels(arch: str) -> list[Dgrad]:
     """One of either epilogue; compv3 prefetches."""
     wide = {"epilogue": "cshuffle", "pipeline": "compv3", "vector_size_a": 8, "vector_size_b": 8, "vector_size_c": 8}
     return [dgrad(arch, folded=True), dgrad(arch, folded=True, **wide)]  # type: ignore[arg-type]
 
 
-def dx_of(kernel: Identity, of: ConvProblem, kind: str = "uniform") -> npt.NDArray[np.uint16]:
+def dx_of(kernel: Dgrad, of: ConvProblem, kind: str = "uniform") -> npt.NDArray[np.uint16]:
     """dX of one kernel for the operands of this kind."""
     return compiled(kernel).run(of, *make_inputs(of, kind, 3))
 
@@ -66,7 +67,7 @@ def assert_right(dx: npt.NDArray[np.uint16], of: ConvProblem, kind: str = "unifo
     assert verdict.right, verdict
 
 
-def serves(kernel: Identity, of: ConvProblem) -> bool:
+def serves(kernel: Dgrad, of: ConvProblem) -> bool:
     return of.kpg % kernel.vector_size_a == 0 and of.cpg % max(kernel.vector_size_b, kernel.vector_size_c) == 0
 
 
@@ -211,7 +212,7 @@ def test_a_stratified_sample_of_the_catalogue(arch: str, dtype: str) -> None:
     assert sum(verify(compiled(identity)) for identity in _rows(arch, dtype, 1000, None)) >= 8000
 
 
-def _rows(arch: str, dtype: str, count: int, mask: npt.NDArray[np.bool_] | None) -> list[Identity]:
+def _rows(arch: str, dtype: str, count: int, mask: npt.NDArray[np.bool_] | None) -> list[Any]:
     table = buildable(arch, [dtype], ["dgrad"])
     chosen = spread(table if mask is None else table.take(np.flatnonzero(mask)), count)
     return [chosen.row(number) for number in range(len(chosen))]

@@ -12,7 +12,7 @@ from aot.runtime.plan_data import Fill, Plan
 from aot.toolchain import read_code_object
 from cache_schema.cache_reader import Cache
 from cache_schema.problem import ConvProblem
-from grids.serving import SERVING_REASONS
+from grids.serving import serving_reasons
 from tests.aot.samples import forward
 
 RESNET = ConvProblem("fwd", "bf16", n=8, c=64, h=56, w=56, k=96, y=3, x=3, pad_h=1, pad_w=1)
@@ -67,7 +67,7 @@ def test_a_problem_that_the_kernel_does_not_serve_is_refused(
     small_cache: Path, problem: ConvProblem, reason: str
 ) -> None:
     """The refusal carries the code of the serving rule, and its explanation in words."""
-    assert reason in SERVING_REASONS
+    assert reason in serving_reasons()
     with Cache.open(small_cache) as cache:
         number = cache.find_identity(forward())
         assert number is not None

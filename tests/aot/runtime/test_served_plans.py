@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from aot.kernels.arguments import forward_arguments
 from aot.kernels.dgrad_arguments import dgrad_arguments
 from aot.runtime.plan import make_plan
-from aot.runtime.plan_wgrad import WgradOptions
+from aot.runtime.plan_options import PlanOptions
 from cache_schema.digest import identity_digest
 from cache_schema.errors import ProblemError
-from cache_schema.identity import IMPLICIT_GEMM, Identity
 from cache_schema.problem import DIRECTIONS, ConvProblem
 from cache_schema.table import IdentityTable
 from grids.catalogue import buildable
-from grids.serving import SERVING_REASONS, serves
+from grids.gemm.records import Gemm
+from grids.serving import serves, serving_reasons
 from grids.tilde import sub_gemm_count, sub_gemms
 from tests.aot.kernels.wgrad_machine import BuiltKernel
 from tests.aot.runtime.test_wgrad_plan import unbuilt
@@ -50,7 +51,7 @@ def extreme_problem(rng: random.Random, direction: str) -> ConvProblem:
             continue
 
 
-def kernel(identity: Identity) -> BuiltKernel:
+def kernel(identity: Gemm) -> BuiltKernel:
     """What a cache would say of a kernel of any direction that nobody compiled."""
     if identity.direction == "wgrad":
         return unbuilt(identity)
@@ -68,16 +69,16 @@ def kernels(request: pytest.FixtureRequest) -> IdentityTable:
 
 def test_whatever_is_served_has_a_plan(kernels: IdentityTable) -> None:
     """For random extremes a plan is made of every kernel that serves, and its arguments fit their types."""
-    identities = [kernels.row(index) for index in range(len(kernels))]
-    direction = next(i.direction for i in identities if i.algorithm == IMPLICIT_GEMM)
+    identities: list[Any] = [kernels.row(index) for index in range(len(kernels))]
+    (direction,), reasons = kernels.directions, serving_reasons()
     rng, planned, seen = random.Random(31), 0, set[str]()
     for _ in range(400):
         problem = extreme_problem(rng, direction)
         mask, codes = serves(kernels, problem)
-        seen |= {SERVING_REASONS[code] for code in codes}
-        served = [i for i, ok in zip(identities, mask, strict=True) if ok and i.algorithm == IMPLICIT_GEMM]
+        seen |= {reasons[code] for code in codes}
+        served = [i for i, ok in zip(identities, mask, strict=True) if ok]
         for identity in rng.sample(served, min(4, len(served))):
-            plan = make_plan(kernel(identity), problem, WgradOptions(helper=unbuilt))
+            plan = make_plan(kernel(identity), problem, PlanOptions(helper=unbuilt))
             for launch in plan.launches:
                 launch.pack({buffer.name: 1 << 40 for buffer in plan.buffers})
                 assert max(launch.grid[1:]) <= 65535

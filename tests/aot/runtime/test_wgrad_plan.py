@@ -18,37 +18,39 @@ from aot.kernels.wgrad_arguments import (
 from aot.runtime.accuracy import Demand
 from aot.runtime.plan import NotServedError, make_plan
 from aot.runtime.plan_data import Fill, Plan, PlanError
-from aot.runtime.plan_wgrad import SplitDegreeError, WgradOptions
+from aot.runtime.plan_options import PlanOptions
+from aot.runtime.plan_wgrad import SplitDegreeError
 from cache_schema.digest import identity_digest
 from cache_schema.errors import ProblemError
-from cache_schema.identity import REDUCE, Identity
+from cache_schema.identity import Identity
 from cache_schema.problem import ConvProblem
 from grids import split_k
-from grids.enumerate import fix_up_identity, reduce_identity
+from grids.gemm.records import Wgrad
 from grids.targets import target
 from tests.aot.kernels.wgrad_machine import BuiltKernel, problem, wgrad
+from tests.aot.samples import fix_up_identity, reduce_identity
 
 PACKED = wgrad(split_k=2, epilogue="cshuffle", vector_size_c=4)
 TWO_STAGE = wgrad(split_k=2, two_stage=True, ws_replicas=8)
 STREAM_K = wgrad(stream_k=True)
-MERGED = wgrad(split_k=2, two_stage=True, ws_replicas=8, group_merge=4, vector_size_a=0, vector_size_b=0)
+MERGED = wgrad(split_k=2, two_stage=True, ws_replicas=8, group_merge=4)
 RESNET = ConvProblem("wgrad", "bf16", n=8, c=64, h=56, w=56, k=96, y=3, x=3, pad_h=1, pad_w=1)
+
+
+ARGUMENTS = {"fix_up": fix_up_arguments, "reduce": reduce_arguments, "stream_k": stream_k_arguments}
 
 
 def unbuilt(identity: Identity) -> BuiltKernel:
     """What a cache would say of a kernel that nobody compiled."""
-    if identity.algorithm == REDUCE:
-        arguments = fix_up_arguments() if identity.stream_k else reduce_arguments()
-    else:
-        arguments = stream_k_arguments() if identity.stream_k else wgrad_arguments()
+    arguments = ARGUMENTS.get(identity.family, wgrad_arguments)()
     digest = identity_digest(identity)
-    threads = 256 if identity.algorithm == REDUCE else 64 * identity.warp_m * identity.warp_n
+    threads = 64 * identity.warp_m * identity.warp_n if isinstance(identity, Wgrad) else 256
     return BuiltKernel(identity, digest, "rocke_" + digest.hex()[:24], digest.hex(), threads, arguments)
 
 
 def plan(identity: Identity, at: ConvProblem, **options: Any) -> Plan:
     """A plan in a cache that has every second step."""
-    return make_plan(unbuilt(identity), at, WgradOptions(helper=unbuilt, **options))
+    return make_plan(unbuilt(identity), at, PlanOptions(helper=unbuilt, **options))
 
 
 def test_an_unsplit_kernel_writes_everything_itself() -> None:
@@ -109,7 +111,7 @@ def test_stream_k_zeroes_nothing() -> None:
 
 
 @pytest.mark.parametrize("identity", [PACKED, TWO_STAGE])
-def test_the_automatic_degree_is_that_of_the_grid(identity: Identity) -> None:
+def test_the_automatic_degree_is_that_of_the_grid(identity: Wgrad) -> None:
     """-1 is resolved by the one function that benchmarks use too, and leaves no slice without work."""
     found = plan(identity, RESNET, demand=Demand(fast=True))
     degree = split_k.automatic_degree(identity, RESNET, target("gfx950"))
@@ -174,7 +176,7 @@ def test_a_dw_that_fills_the_address_range_is_planned() -> None:
 
 def test_a_missing_second_step_is_named() -> None:
     """A cache without the reducing kernel cannot run a two-stage kernel, and the message has its label."""
-    with pytest.raises(PlanError, match="implicit_gemm_reduce"):
+    with pytest.raises(PlanError, match="wgrad:reduce:"):
         make_plan(unbuilt(TWO_STAGE), RESNET)
 
 
@@ -183,7 +185,7 @@ def test_second_steps_are_never_offered() -> None:
     for identity in (reduce_identity("gfx950", "bf16", 8), fix_up_identity("gfx950", "bf16")):
         with pytest.raises(NotServedError) as caught:
             make_plan(unbuilt(identity), RESNET)
-        assert caught.value.reason == "S_helper"
+        assert caught.value.reason == "S_step"
 
 
 def test_offsets_of_tiles_behind_the_end_do_not_wrap() -> None:

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from aot.kernels import emit
+from aot.families import emit
 from aot.toolchain import find_toolchain, open_engine
 from aot.toolchain.discover import ziglang_linker
 from aot.toolchain.engine_clang import clang_command

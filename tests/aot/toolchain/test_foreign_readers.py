@@ -16,7 +16,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from aot.kernels import KernelSource, emit
+from aot.families import emit
+from aot.kernels.source import KernelSource
 from aot.toolchain import (
     Toolchain,
     content_key,
@@ -30,7 +31,7 @@ from aot.toolchain import (
 from aot.toolchain.code_object import read_metadata
 from aot.toolchain.loader_contract import Expected, violations
 from grids.catalogue import buildable
-from grids.families import FAMILIES, family_names
+from grids.families import families
 from tests.aot.toolchain.comgr import Comgr, ComgrError, known_targets
 
 ARCHS = ("gfx942", "gfx950")
@@ -46,10 +47,9 @@ def shipped(toolchain: Toolchain) -> Shipped:
     found: Shipped = {}
     for arch in ARCHS:
         table = buildable(arch, ["bf16"])
-        names = family_names(table)
         tile = table.wide("tile_m") * table.wide("tile_n")
-        for family in FAMILIES:
-            rows = (names == family).nonzero()[0]
+        for family in families():
+            rows = table.equals("family", family).nonzero()[0]
             identity = table.row(int(rows[tile[rows].argmin()]))
             source = emit(identity, toolchain.flavor)
             symbol = symbol_of(content_key(source, toolchain, arch))
@@ -58,7 +58,7 @@ def shipped(toolchain: Toolchain) -> Shipped:
             assert violations(code, Expected(arch, symbol, source.arguments, source.block_size)) == ()
             found[arch, family] = code, source
             engine.close()
-    assert len(found) == len(ARCHS) * len(FAMILIES)
+    assert len(found) == len(ARCHS) * len(families())
     return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from aot.kernels import emit
+from aot.families import emit
 from aot.toolchain import Toolchain, elf, open_engine
 from aot.toolchain.errors import LoaderContractError
 from aot.toolchain.link import link_with_lld

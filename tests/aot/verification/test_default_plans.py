@@ -15,12 +15,12 @@ import pytest
 
 from aot.runtime.accuracy import ONE_ROUNDING
 from aot.runtime.bounds import judge, tolerance
-from aot.runtime.choose import ranked
-from aot.runtime.device import EmulatorDevice
+from aot.runtime.choose import choose
+from aot.runtime.emulator_device import EmulatorDevice
 from aot.runtime.float16 import format_of, half_step, quiet_nan, widen
 from aot.runtime.inputs import make_inputs
 from aot.runtime.plan import make_plan, needs_no_kernel
-from aot.runtime.plan_wgrad import WgradOptions
+from aot.runtime.plan_options import PlanOptions
 from aot.runtime.reference import reference
 from cache_schema.digest import table_digests
 from cache_schema.problem import DIRECTIONS, ConvProblem
@@ -64,8 +64,8 @@ def check_defaults(table: IdentityTable, problems: Iterable[ConvProblem], arch: 
         rows = np.flatnonzero(serves(table, problem)[0])
         if needs_no_kernel(problem) or not len(rows):
             continue
-        best = int(rows[ranked(table.take(rows), digests[rows], problem, arch)[0]])
-        plan = make_plan(built(table.row(best)), problem, WgradOptions(helper=built))
+        best = int(rows[choose(table.take(rows), digests[rows], problem, arch).rows[0]])
+        plan = make_plan(built(table.row(best)), problem, PlanOptions(helper=built))
         accuracy = plan.accuracy
         assert accuracy.expected_ulps <= 2 * ONE_ROUNDING
         seen.plans += 1

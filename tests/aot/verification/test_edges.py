@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from aot.runtime.bounds import judge, tolerance
 from aot.runtime.float16 import narrow
 from aot.runtime.plan import make_plan
-from aot.runtime.plan_data import PlanError
-from aot.runtime.plan_wgrad import WgradOptions
+from aot.runtime.plan_options import PlanOptions
 from aot.verification.edges import edge_cases
 from aot.verification.edges_forward import channel_step, filter_step
-from aot.verification.edges_wgrad import wgrad_channel_step, wgrad_filter_step
+from aot.verification.edges_wgrad import wgrad_filter_step
 from aot.verification.run_case import operands
-from cache_schema.identity import REDUCE, Identity
+from cache_schema.errors import UnknownValueError
 from cache_schema.table import IdentityTable
 from grids.catalogue import buildable
+from grids.families import family_of
 from grids.geometry import gemm_extents
 from grids.selection import spread
-from grids.serving import SERVING_REASONS, serves
+from grids.serving import serves, serving_reasons
 from grids.tilde import must_zero_dx, sub_gemms
 from tests.aot.runtime.test_wgrad_plan import unbuilt
 from tests.aot.samples import forward
+from tests.cache_schema.records import Alpha
 
 
-def sample(arch: str, direction: str = "fwd") -> list[Identity]:
+def sample(arch: str, direction: str = "fwd") -> list[Any]:
     """Identities spread over all axes of the grid of one direction."""
     table = buildable(arch, ["bf16"], [direction], None, None, 300)
     return [table.row(index) for index in range(len(table))]
@@ -39,12 +42,12 @@ def test_every_case_is_served(arch: str, direction: str) -> None:
     assert len(identities) >= 200
     for identity in identities[::2]:
         cases = edge_cases(identity)
-        assert len({case.name for case in cases}) == len(cases) >= (4 if identity.algorithm == REDUCE else 7)
-        if identity.algorithm == REDUCE:  # it serves no problem: its cases are extents of dW
+        assert len({case.name for case in cases}) == len(cases) >= (4 if family_of(identity).is_step else 7)
+        if family_of(identity).is_step:  # it serves no problem: its cases are extents of dW
             continue
         for case in cases:
             _, codes = serves(IdentityTable.from_identities([identity]), case.problem)
-            assert SERVING_REASONS[int(codes[0])] == "", (identity, case)
+            assert serving_reasons()[int(codes[0])] == "", (identity, case)
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
@@ -85,8 +88,8 @@ def test_the_cases_of_backward_data_reach_its_edges(arch: str) -> None:
         assert ragged.k % identity.tile_k
         assert cases["uniform"].kpg % identity.tile_k == 0
         assert cases["taps"].y * cases["taps"].x > 32
-        kinds.add(identity.stride_h)
-        if identity.stride_h:
+        kinds.add(identity.folded)
+        if identity.folded:
             assert {(p.stride_h, p.stride_w, p.dilation_h) for n, p in cases.items() if n != "grouped"} == {(1, 1, 1)}
             assert not any(must_zero_dx(problem) for problem in cases.values())
         else:
@@ -94,12 +97,7 @@ def test_the_cases_of_backward_data_reach_its_edges(arch: str) -> None:
             assert must_zero_dx(cases["holes"])
             assert must_zero_dx(cases["dilated"])
             assert not must_zero_dx(cases["strided"])
-    assert kinds == {0, 1}
-
-
-def test_ungrouped_kernels_get_no_grouped_case() -> None:
-    """A kernel that serves one group only is not asked for three."""
-    assert "grouped" not in {case.name for case in edge_cases(forward(grouped=False))}
+    assert kinds == {False, True}
 
 
 def test_specials_are_planted_and_one_case_repeats() -> None:
@@ -114,7 +112,7 @@ def test_the_cases_of_backward_weights_reach_its_edges(arch: str) -> None:
     """Partial tiles in every axis; slices of one tile and of none; whole and several merges."""
     kinds = set()
     for identity in sample(arch, "wgrad"):
-        if identity.algorithm == REDUCE:
+        if family_of(identity).is_step:
             continue
         found = {case.name: case for case in edge_cases(identity)}
         cases = {name: case.problem for name, case in found.items()}
@@ -132,7 +130,7 @@ def test_the_cases_of_backward_weights_reach_its_edges(arch: str) -> None:
             assert ragged.n % identity.tile_n
             assert gemm_extents(cases["strided"]).k == 2 * identity.tile_k
             assert cases["pointwise"].groups == 3
-            assert ("multiplier" in cases) == (wgrad_channel_step(identity) == 1)
+            assert ("multiplier" in cases) == (cases["smallest"].c == 1)
         if identity.split_k > 1:
             tiles = -(-gemm_extents(cases["slice-per-tile"]).k // identity.tile_k)
             assert found["slice-per-tile"].degree == tiles > 2
@@ -146,12 +144,11 @@ def test_the_cases_of_backward_weights_reach_its_edges(arch: str) -> None:
 def test_half_and_twice_the_result_are_wrong(arch: str) -> None:
     """No edge case of a kernel that adds 16-bit sums has a bound that lets them through, be it at many slices."""
     table = buildable(arch, ["bf16"], ["wgrad"])
-    atomic = (table.wide("split_k") > 1) & ~table.columns["two_stage"].astype(np.bool_)
-    chosen = spread(table.take(np.flatnonzero(atomic)), 6)
+    chosen = spread(table.take(table.of_families(["atomic"])), 6)
     summed = set()
     for identity in (chosen.row(number) for number in range(len(chosen))):
         for case in edge_cases(identity):
-            plan = make_plan(unbuilt(identity), case.problem, WgradOptions(case.degree))
+            plan = make_plan(unbuilt(identity), case.problem, PlanOptions(case.degree))
             _, _, exact = operands(case.problem, case.inputs, 1, 8)
             allowed = tolerance(exact, "bf16", plan.partial_sums, plan.rounded_sums)
             assert allowed.meaningful
@@ -165,5 +162,5 @@ def test_half_and_twice_the_result_are_wrong(arch: str) -> None:
 
 def test_families_without_problems_are_refused() -> None:
     """Silence would count as proof."""
-    with pytest.raises(PlanError, match="direct"):
-        edge_cases(Identity("gfx950", "fwd", "direct_conv", "bf16", "bf16", "bf16"))
+    with pytest.raises(UnknownValueError, match="alpha"):
+        edge_cases(Alpha("gfx950", "bf16", "bf16", "bf16"))

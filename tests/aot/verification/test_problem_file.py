@@ -13,6 +13,8 @@ from cache_schema.identity import Identity
 from cache_schema.problem import ConvProblem
 from cache_schema.problem_parse import ProblemCase
 from cache_schema.table import IdentityTable
+from tests.aot.dgrad_kernels import dgrad
+from tests.aot.kernels.wgrad_machine import wgrad
 from tests.aot.samples import forward
 
 TABLE = IdentityTable.from_identities([forward(), forward(vector_size_a=8, vector_size_b=8)])
@@ -28,17 +30,17 @@ REJECT = "rejected-with-reason"
 
 def backward() -> Identity:
     """A backward-data kernel for any stride, that loads by elements."""
-    return replace(forward(), direction="dgrad", vector_size_a=1, vector_size_b=1, vector_size_c=1, max_sub_gemms=64)
+    return dgrad(vector_size_a=1, vector_size_b=1)
 
 
 def wide() -> Identity:
     """One that loads by fours."""
-    return replace(backward(), vector_size_b=4)
+    return dgrad(vector_size_a=1, vector_size_b=4)
 
 
 def weights(**fields: int | str | bool) -> Identity:
     """A backward-weights kernel."""
-    return replace(forward(), direction="wgrad", vector_size_c=4, **fields)  # type: ignore[arg-type]
+    return wgrad(**{"epilogue": "cshuffle", "vector_size_c": 4, **fields})
 
 
 @pytest.mark.parametrize(

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from aot.toolchain import Toolchain
+from aot.verification import stream_k_parts
 from aot.verification.edge_case import EdgeCase
 from aot.verification.session import VerifyRequest, VerifySummary, verify
 from cache_schema.problem import ConvProblem
-from grids.enumerate import fix_up_identity, reduce_identity
-from tests.aot.samples import forward
+from tests.aot.kernels.wgrad_machine import wgrad
+from tests.aot.samples import fix_up_identity, reduce_identity
 from tests.aot.small_cache import write_small_cache
 
-TWO_STAGE = replace(
-    forward(tile_m=16, tile_n=16, warp_m=1, warp_n=1, vector_size_a=8, vector_size_b=8, vector_size_c=1),
-    direction="wgrad",
-    split_k=2,
-    two_stage=True,
-    ws_replicas=8,
-)
+TWO_STAGE = wgrad(split_k=2, two_stage=True, tile_m=16, tile_n=16, warp_m=1, warp_n=1, vector_size_a=8, vector_size_b=8)
 REDUCE = reduce_identity("gfx950", "bf16", 8)
 FEWER = reduce_identity("gfx950", "bf16", 4)
 
@@ -48,14 +42,29 @@ def test_a_wrong_second_step_is_found(tmp_path: Path, local_toolchain: Toolchain
 
 
 def test_a_missing_second_step_is_an_error(tmp_path: Path, local_toolchain: Toolchain) -> None:
-    """A kernel that cannot be launched from its cache is not right; nor is a fix-up that no kernel needs."""
+    """A kernel that cannot be launched from its cache is not right; a step that no kernel needs is right by itself."""
     lone = fix_up_identity("gfx950", "bf16")
     cache = write_small_cache(tmp_path / "half.rocke", local_toolchain, [TWO_STAGE, lone])
     summary = run(cache)
-    assert summary.error == 2
-    messages = " ".join(failure["message"] for failure in summary.failures)
-    assert "lacks" in messages
-    assert "no stream-K kernel" in messages
+    assert (summary.error, summary.right) == (1, 1)
+    assert "lacks" in summary.failures[0]["message"]
+
+
+@pytest.mark.parametrize("part", range(stream_k_parts.PER_TILE))
+def test_every_part_counts(
+    part: int, tmp_path: Path, local_toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where one part of the made-up output tiles is missing from the workspace, the kernel that adds them is wrong."""
+    cache = write_small_cache(tmp_path / "one.rocke", local_toolchain, [fix_up_identity("gfx950", "bf16")])
+    scattered = stream_k_parts.scattered
+
+    def without(parts: stream_k_parts.Floats, problem: ConvProblem) -> stream_k_parts.Floats:
+        left = parts.copy()
+        left[part] = 0
+        return scattered(left, problem)
+
+    monkeypatch.setattr(stream_k_parts, "scattered", without)
+    assert run(cache).wrong == 1
 
 
 @pytest.mark.parametrize("n", [0, 2])

@@ -108,7 +108,7 @@ def test_one_name_means_one_thing() -> None:
             if name in UNION:
                 assert type(value).__name__ == UNION[name].kind, (family.name, name)
     assert all(len(found) == 1 for found in meanings.values()), meanings
-    assert {tag for found in meanings.values() for _, role, tag in found if role == CAPABILITY} == {"chunk", "subgemms"}
+    assert {tag for found in meanings.values() for _, role, tag in found if role == CAPABILITY} == {"subgemms"}
 
 
 @pytest.mark.parametrize("name", NAMES)

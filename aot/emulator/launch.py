@@ -20,6 +20,7 @@ from aot.emulator.decode.instruction import Program
 from aot.emulator.decode.known import decode_code
 from aot.emulator.errors import LaunchError, UnmodelledStateError
 from aot.emulator.image import hidden_arguments, load_image
+from aot.emulator.isa.values import LANES
 from aot.emulator.state import layout
 from aot.emulator.state.hardware_registers import MODELLED_MODES, mode_is_modelled
 from aot.emulator.state.memory import PRIVATE_APERTURE, SHARED_APERTURE, Memory
@@ -27,7 +28,6 @@ from aot.toolchain import code_object
 from aot.toolchain.code_object import CodeObject
 from aot.toolchain.compute_unit import why_it_never_starts
 
-WAVE = 64
 # Decoded code objects that are kept.
 KEPT_PROGRAMS = 8
 
@@ -61,13 +61,13 @@ class Launch:
 
     def scalar_cells(self, group: tuple[int, int, int], wave: int) -> npt.NDArray[np.uint32]:
         """The initial scalar cells of a wave; registers that nothing initialises hold a pattern."""
-        cells = np.full(layout.SCALAR_CELLS, 0xBADC0DE5, np.uint32)
+        cells = np.full(layout.SCALAR_CELLS, layout.SCALAR_POISON, np.uint32)
         sgprs = list(self.user_sgprs)
         descriptor = self.code.descriptor
         enabled = (descriptor.workgroup_id_x, descriptor.workgroup_id_y, descriptor.workgroup_id_z)
         sgprs += [number for number, on in zip(group, enabled, strict=True) if on]
         cells[: len(sgprs)] = sgprs
-        active = min(WAVE, self.threads - WAVE * wave)
+        active = min(LANES, self.threads - LANES * wave)
         exec_mask = (1 << active) - 1
         cells[layout.EXEC : layout.EXEC + 2] = exec_mask & 0xFFFFFFFF, exec_mask >> 32
         cells[layout.SHARED_BASE : layout.SHARED_BASE + 2] = 0, SHARED_APERTURE
@@ -78,7 +78,7 @@ class Launch:
 
     def workitem_ids(self, wave: int) -> npt.NDArray[np.uint32]:
         """v0 of a wave."""
-        flat = np.arange(WAVE * wave, WAVE * wave + WAVE, dtype=np.uint32)
+        flat = np.arange(LANES * wave, LANES * wave + LANES, dtype=np.uint32)
         x, y = flat % self.block[0], flat // self.block[0] % self.block[1]
         z = flat // (self.block[0] * self.block[1])
         ids: npt.NDArray[np.uint32] = x | y << np.uint32(10) | z << np.uint32(20)
@@ -106,7 +106,7 @@ def prepare(
     threads = block3[0] * block3[1] * block3[2]
     if not 1 <= threads <= kernel.max_flat_workgroup_size:
         raise LaunchError(f"block of {threads} threads; the kernel allows 1 to {kernel.max_flat_workgroup_size}")
-    if kernel.wavefront_size != WAVE or kernel.descriptor.wavefront_size_32:
+    if kernel.wavefront_size != LANES or kernel.descriptor.wavefront_size_32:
         raise UnmodelledStateError("wave32 is not modelled")
     lds_bytes = kernel.lds_bytes + dynamic_lds
     if dynamic_lds < 0:
@@ -150,7 +150,7 @@ def prepare(
         block=block3,
         lds_bytes=lds_bytes,
         scratch_bytes=kernel.scratch_bytes,
-        waves=-(-threads // WAVE),
+        waves=-(-threads // LANES),
         entry=program.by_pc[entry_pc],
         image_base=image_base,
         mode=mode,

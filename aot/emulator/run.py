@@ -10,12 +10,14 @@ from aot.emulator.engine_llvm.records import Records, build_records
 from aot.emulator.engine_numpy.engine import NumpyEngine
 from aot.emulator.launch import Launch, prepare
 from aot.emulator.report import Report, Result
+from aot.emulator.state.hardware_registers import DENORMALS_F16_F64, DENORMALS_F32
 from aot.emulator.state.memory import Memory
 from cache_schema.errors import UnknownValueError
 
 # Part of the evidence that a kernel was verified: raise it when any instruction changes its meaning.
 EMULATOR_VERSION = "2"
 ENGINES = ("llvm", "numpy")
+_ALL_DENORMALS = DENORMALS_F32 | DENORMALS_F16_F64
 
 
 def run(
@@ -70,5 +72,5 @@ def run(
 
 def _records(launch: Launch) -> Records:
     """The records of a program; handlers that need not look at MODE where it keeps all denormals throughout."""
-    keeps_denormals = (launch.mode >> 4 & 0xF) == 0xF and not launch.program.sets_mode
+    keeps_denormals = launch.mode & _ALL_DENORMALS == _ALL_DENORMALS and not launch.program.sets_mode
     return build_records(launch.program, keeps_denormals)

@@ -18,6 +18,7 @@ from aot.emulator.decode.operands import integer, number_list, operand, split
 from aot.emulator.errors import UnknownInstructionError
 from aot.emulator.isa.memory import MEMORY
 from aot.emulator.isa.mfma import MFMA, MatrixSpec
+from aot.emulator.isa.salu import BRANCHES
 from aot.emulator.isa.spec import ONLY_950, Spec
 from aot.emulator.isa.tables import LANE, SPECS
 from aot.emulator.state import layout
@@ -35,15 +36,6 @@ _DPP_CONTROLS = (
 )
 _SDWA_SELECTS = {"BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", "DWORD"}
 _SUFFIXES = ("_e32", "_e64", "_sdwa", "_dpp")
-BRANCHES = {
-    "s_branch",
-    "s_cbranch_scc0",
-    "s_cbranch_scc1",
-    "s_cbranch_vccz",
-    "s_cbranch_vccnz",
-    "s_cbranch_execz",
-    "s_cbranch_execnz",
-}
 
 
 @dataclass(slots=True)
@@ -95,13 +87,8 @@ class Program:
         return any(i.form.name.startswith("s_setreg") for i in self.instructions)
 
 
-def decode_program(lines: Sequence[tuple[int, int, str, str]], target: str) -> Program:
-    """Decode (address, size, mnemonic, operand text) lines; `target` is gfx942 or gfx950."""
-    return place([(line[0], know(*line, target)) for line in lines])
-
-
 def know(pc: int, size: int, mnemonic: str, text: str, target: str) -> Known:
-    """One decoded instruction; what is wrong with it is said of the address."""
+    """One decoded instruction of a target, gfx942 or gfx950; what is wrong with it is said of the address."""
     try:
         return Known(size, f"{mnemonic} {text}".strip(), decode(mnemonic, text, target))
     except UnknownInstructionError as error:
@@ -162,7 +149,7 @@ def _decode_control(spec: Spec, text: str) -> Decoded:
         return Decoded(Form("control", name, (), ()), waits=_wait_counts(text))
     if name.startswith(("s_setreg", "s_getreg")):
         return _decode_hardware_register(name, text)
-    if name == "s_branch" or name.startswith("s_cbranch"):
+    if name in BRANCHES:
         offset = integer(text)
         offset -= 0x10000 if offset & 0x8000 else 0
         # Hazard detection reads VCC and EXEC like any operand.

@@ -17,7 +17,7 @@ _KNOWN: dict[str, dict[bytes, Known]] = {}
 
 
 def decode_code(kernel: CodeObject, code: bytes) -> Program:
-    """The program of a code object that was read as `kernel`. Raises what `disassemble` and `decode_program` raise."""
+    """The program of a code object that was read as `kernel`. Raises what `disassemble` and `know` raise."""
     known = _KNOWN.setdefault(kernel.arch, {})
     if len(known) > KEPT_INSTRUCTIONS:
         known.clear()

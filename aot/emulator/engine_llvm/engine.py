@@ -23,7 +23,6 @@ from aot.emulator.state.stores import give_back, take_tokens
 
 _DIRECT_BYTES = layout.QUEUE_ENTRIES * layout.DIRECT_BYTES
 _PAD = 64
-_POISON = 0x7FA57FA5
 _PENDING_SET_BYTES = 88
 
 
@@ -163,9 +162,9 @@ class LlvmEngine:
     def _reset(self) -> None:
         self._waves[:, :VECTORS] = self._template
         registers = self._waves[:, VECTORS:].view(np.uint32)
-        registers[:, : self._architected // 4] = _POISON
+        registers[:, : self._architected // 4] = layout.POISON
         accumulators = 256 * layout.REGISTER_BYTES // 4
-        registers[:, accumulators : accumulators + self._accumulators // 4] = _POISON
+        registers[:, accumulators : accumulators + self._accumulators // 4] = layout.POISON
         registers[:, :64] = self._ids
         self._lds[:] = layout.CANARY
         self._shadow[:] = 0

@@ -6,12 +6,12 @@ from aot.emulator import faults
 from aot.emulator.decode.form import Form
 from aot.emulator.engine_llvm.machine import LlvmMachine
 from aot.emulator.engine_llvm.ops import Function
+from aot.emulator.isa.salu import BRANCHES, WITHOUT_EFFECT
 from aot.emulator.isa.values import Value
 from aot.emulator.lower.instruction import lower
 from aot.emulator.state import layout
 from aot.emulator.state.hardware_registers import CONSTANT_REGISTERS, MODE_REGISTER, MODES
 
-_SKIPPED = {"s_nop", "s_sleep", "s_setprio", "s_icache_inv", "s_dcache_inv", "s_dcache_wb"}
 # Slots of control records: the target (bytes from this record), wait counts.
 TARGET_SLOT, VM_SLOT, LGKM_SLOT = 0, 0, 1
 
@@ -70,7 +70,7 @@ def _control(m: LlvmMachine, form: Form) -> None:
             # The hardware waits for everything before it ends a wave.
             m.helper("wait", f.const(0, "u32"), f.const(0, "u32"))
         f.ret(layout.ENDED if name == "s_endpgm" else layout.AT_BARRIER)
-    elif name == "s_branch" or name.startswith("s_cbranch"):
+    elif name in BRANCHES:
         m.begin(touches_registers=name.endswith("z"))
         target = f.at(m.record, m.number(TARGET_SLOT).cast("i32").to("i64").cast("u64"))
         taken = _condition(m, name)
@@ -84,7 +84,7 @@ def _control(m: LlvmMachine, form: Form) -> None:
     elif name.startswith(("s_setreg", "s_getreg")):
         _hardware_register(m, form)
     else:
-        assert name in _SKIPPED, name
+        assert name in WITHOUT_EFFECT, name
         m.next()
 
 

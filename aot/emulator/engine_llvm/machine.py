@@ -1,6 +1,6 @@
 """The machine that writes handlers: what memory and matrix instructions do, on top of the wave.
 
-Memory instructions call runtime functions (`runtime_*`) through the table in the context.
+Memory instructions call functions of the `runtime` through the table in the context.
 """
 
 from __future__ import annotations

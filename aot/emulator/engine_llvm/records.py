@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from aot.emulator.decode.form import Form
-from aot.emulator.decode.instruction import BRANCHES, Instruction, Known, Program
+from aot.emulator.decode.instruction import Instruction, Known, Program
 from aot.emulator.engine_llvm.code_cache import code_cache
 from aot.emulator.engine_llvm.handlers import LGKM_SLOT, TARGET_SLOT, VM_SLOT
 from aot.emulator.engine_llvm.slots import Pool, resolve
 from aot.emulator.isa.memory import MEMORY
+from aot.emulator.isa.salu import BRANCHES
 from aot.emulator.launch import KEPT_PROGRAMS
 from aot.emulator.state import layout
 

@@ -13,6 +13,7 @@ from aot.emulator.isa.numerics import flush
 from aot.emulator.isa.values import LANES, Value, select
 from aot.emulator.lower.machine import Machine
 from aot.emulator.state import layout
+from aot.emulator.state.hardware_registers import DENORMALS_F16_F64, DENORMALS_F32
 
 
 class LlvmWave(Machine):
@@ -66,9 +67,8 @@ class LlvmWave(Machine):
     def flushed(self, value: Value) -> Value:
         if self.keeps_denormals or value.type not in ("f16", "f32", "f64"):
             return value
-        # The two bits of MODE are 3 where both operands and results keep denormals.
-        keep = self.cell(layout.MODE // 4) & (0x30 if value.type == "f32" else 0xC0)
-        return select(keep.ne(0x30 if value.type == "f32" else 0xC0), flush(value), value)
+        kept = DENORMALS_F32 if value.type == "f32" else DENORMALS_F16_F64
+        return select((self.cell(layout.MODE // 4) & kept).ne(kept), flush(value), value)
 
     def pc(self) -> Value:
         base = self.f.load("u64", self.f.at(self.context(), layout.IMAGE_BASE))

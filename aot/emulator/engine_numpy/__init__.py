@@ -1,0 +1,1 @@
+"""The slow engine: each instruction evaluated from the table, by numpy."""

@@ -16,13 +16,12 @@ from aot.emulator.engine_numpy.sanitizer import find_race
 from aot.emulator.errors import BudgetError
 from aot.emulator.faults import KINDS, Fault, FaultSignal
 from aot.emulator.isa.memory import MEMORY
+from aot.emulator.isa.salu import BRANCHES, WITHOUT_EFFECT
 from aot.emulator.launch import Launch
 from aot.emulator.lower.instruction import lower
 from aot.emulator.report import Result
 from aot.emulator.state import layout
 from aot.emulator.state.stores import StoreLog
-
-_SKIPPED = {"s_nop", "s_sleep", "s_setprio", "s_icache_inv", "s_dcache_inv", "s_dcache_wb"}
 
 
 class NumpyEngine:
@@ -51,9 +50,7 @@ class NumpyEngine:
         for number in range(launch.waves):
             wave = NumpyMachine(self.ops, launch.memory, group, number, launch.scratch_bytes, 512, self.stores)
             wave.cells[: layout.SCALAR_CELLS] = launch.scalar_cells(place, number)
-            wave.cells[layout.MODE // 4] = launch.mode
-            wave.flush_f32 = (launch.mode >> 4 & 3) != 3
-            wave.flush_f16_f64 = (launch.mode >> 6 & 3) != 3
+            wave.set_mode(launch.mode)
             wave.registers[0] = launch.workitem_ids(number)
             wave.image_base = launch.image_base
             wave.scalar_counts = self.scalar_counts
@@ -128,7 +125,7 @@ class NumpyEngine:
         name = instruction.form.name
         if name == "s_waitcnt":
             wave.land(wave.queues.wait(*instruction.decoded.waits))
-        elif name == "s_branch" or name.startswith("s_cbranch"):
+        elif name in BRANCHES:
             if _taken(wave, name):
                 return instruction.target
         elif name == "s_trap":
@@ -136,7 +133,7 @@ class NumpyEngine:
         elif name.startswith(("s_setreg", "s_getreg")):
             execute_hardware_register(wave, instruction)
         else:
-            assert name in _SKIPPED, name
+            assert name in WITHOUT_EFFECT, name
         return at + 1
 
 

@@ -30,5 +30,4 @@ def execute_hardware_register(wave: NumpyMachine, instruction: Instruction) -> N
     mode = int(wave.cells[layout.MODE // 4]) & ~ones | value
     if not mode_is_modelled(mode):
         raise FaultSignal(faults.UNMODELLED, detail=f"MODE {mode:#x}; {MODELLED_MODES}")
-    wave.cells[layout.MODE // 4] = mode
-    wave.flush_f32, wave.flush_f16_f64 = (mode >> 4 & 3) != 3, (mode >> 6 & 3) != 3
+    wave.set_mode(mode)

@@ -20,6 +20,7 @@ from aot.emulator.isa.numerics import flush
 from aot.emulator.isa.values import LANES, Value
 from aot.emulator.lower.machine import Machine
 from aot.emulator.state import layout
+from aot.emulator.state.hardware_registers import DENORMALS_F16_F64, DENORMALS_F32
 from aot.emulator.state.memory import PRIVATE_APERTURE, SHARED_APERTURE, Memory
 from aot.emulator.state.stores import StoreLog
 
@@ -57,8 +58,7 @@ class NumpyMachine(Machine):
         self.flush_f32 = self.flush_f16_f64 = False
         self.scalar_counts = True
         self.cells = np.zeros(192, np.uint32)
-        self.registers = np.full((vectors, LANES), 0x7FA57FA5, np.uint32)
-        self.constants = np.zeros(2, np.uint32)
+        self.registers = np.full((vectors, LANES), layout.POISON, np.uint32)
         self.scratch_bytes = scratch_bytes
         self.scratch = np.full((LANES, scratch_bytes + _PAD), layout.CANARY, np.uint8)
         self.scratch_shadow = np.zeros((LANES, scratch_bytes + _PAD), np.uint8)
@@ -111,6 +111,12 @@ class NumpyMachine(Machine):
 
     def set_scc(self, value: Value) -> None:
         self.cells[layout.SCC // 4] = bool(value.ref[0])
+
+    def set_mode(self, mode: int) -> None:
+        """Give the wave a MODE that is modelled."""
+        self.cells[layout.MODE // 4] = mode
+        self.flush_f32 = mode & DENORMALS_F32 != DENORMALS_F32
+        self.flush_f16_f64 = mode & DENORMALS_F16_F64 != DENORMALS_F16_F64
 
     def flushed(self, value: Value) -> Value:
         if value.type == "f32":

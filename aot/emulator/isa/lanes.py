@@ -9,7 +9,7 @@ add = LANES_TABLE.add
 
 
 def _lowered_by_unit() -> None:
-    """These have no per-lane function: `lower_lanes` states them whole."""
+    """These have no per-lane function: `lower.lanes` states them whole."""
 
 
 add("v_readfirstlane_b32", "s32 = u32", _lowered_by_unit)

@@ -11,6 +11,10 @@ from aot.emulator.isa.spec import Table
 from aot.emulator.isa.values import Value, pack32, select
 
 SALU = Table("salu")
+#: All of them; the name says the condition.
+BRANCHES = frozenset({"s_branch"} | {f"s_cbranch_{c}" for c in ("scc0", "scc1", "vccz", "vccnz", "execz", "execnz")})
+#: What has to do with time and caches only, neither of which is modelled.
+WITHOUT_EFFECT = frozenset({"s_nop", "s_sleep", "s_setprio", "s_icache_inv", "s_dcache_inv", "s_dcache_wb"})
 add = SALU.add
 
 
@@ -206,25 +210,14 @@ for _name, _fn in _COMPARE.items():
 add("s_getpc_b64", "u64 = pc", lambda pc: pc)
 add("s_memtime s_memrealtime", "u64 = clock", lambda clock: clock)
 for _name in (
-    "s_branch",
-    "s_cbranch_scc0",
-    "s_cbranch_scc1",
-    "s_cbranch_vccz",
-    "s_cbranch_vccnz",
-    "s_cbranch_execz",
-    "s_cbranch_execnz",
+    *sorted(BRANCHES),
+    *sorted(WITHOUT_EFFECT),
     "s_endpgm",
     "s_barrier",
     "s_waitcnt",
-    "s_nop",
-    "s_sleep",
-    "s_setprio",
     "s_trap",
     "s_setreg_b32",
     "s_setreg_imm32_b32",
     "s_getreg_b32",
-    "s_icache_inv",
-    "s_dcache_inv",
-    "s_dcache_wb",
 ):
     add(_name, "", lambda: None, unit="control")

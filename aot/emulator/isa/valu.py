@@ -1,7 +1,7 @@
 """The vector ALU: what VOP1, VOP2, VOP3 and VOPC instructions compute per lane.
 
 Names carry no encoding suffix (_e32, _e64, _dpp, _sdwa): operand selection and modifiers are the same for all and
-live in `lower_valu`.
+live in `lower.valu`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Typed values over abstract primitive operations: the language in which the instruction table is written.
 
 A `Value` is a scalar or a vector of 64 lanes of one type. Python operators on it call the primitives of its `Ops`
-back end, so that one semantic function serves every back end: `ops_numpy` evaluates it, `ops_llvm` writes LLVM IR for
-it.
+back end, so that one semantic function serves every back end: `engine_numpy` evaluates it, `engine_llvm` writes LLVM
+IR for it.
 
 Types: b1; u16 i16 u32 i32 u64 i64; f16 f32 f64. The signedness of a type picks the comparison, the right shift, the
 extension and the saturation. Mixed scalar and vector operands broadcast; Python numbers take the type of the other

@@ -1,0 +1,1 @@
+"""From a decoded form to what it does, on any machine."""

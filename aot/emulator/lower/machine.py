@@ -1,6 +1,6 @@
 """What a lowering may ask of the machine: registers, state and memory of one wave, in terms of `Value`.
 
-One implementation evaluates at once (`machine_numpy`), the other writes handlers (`machine_llvm`). `slot` is the
+One implementation evaluates at once (`engine_numpy`), the other writes handlers (`engine_llvm`). `slot` is the
 position of an operand (or, behind the operands, of a number) in the instruction; `dword` counts from the low end.
 """
 

@@ -27,7 +27,7 @@ LDS_BYTES, WAVE_ID = 832, 836
 SCRATCH, SCRATCH_SHADOW = 840, 848
 SCRATCH_BYTES, SEGMENT_START = 856, 860
 CODE, COUNTS, DIRECT = 864, 872, 880
-STATUS = 888
+STATUS = 888  # 1 when the wave has ended
 VM_HEAD, VM_COUNT, LGKM_HEAD, LGKM_COUNT, SMEM_COUNT, TICKS = 892, 896, 900, 904, 908, 912
 # Stores to device memory: the token of this stretch; vector-memory instructions issued, and how many when the last
 # store that no barrier has ordered was among them (0: none).
@@ -38,11 +38,15 @@ QUEUE_ENTRIES: Final = 64
 ENTRY_BYTES: Final = 16
 CONSTANTS = 4096
 REGISTER_BYTES: Final = 256
+# What registers hold that nothing initialised. Vector registers: a NaN, also in each half as f16 and as bf16, so that
+# what depends on one shows in the numbers. Scalar ones: no address that is mapped and no count of use.
+POISON: Final = 0x7FA57FA5
+SCALAR_POISON: Final = 0xBADC0DE5
 AGPR = 256
 
 # Instruction records.
 RECORD_BYTES: Final = 128
-RECORD_HANDLER, RECORD_TOUCH_V, RECORD_TOUCH_S, RECORD_INDEX, RECORD_SLOTS = 0, 8, 16, 24, 32
+RECORD_TOUCH_V, RECORD_TOUCH_S, RECORD_INDEX, RECORD_SLOTS = 8, 16, 24, 32
 MAX_SLOTS: Final = 24
 # Bit 0: the results arrive late. Bit 1: a direct-to-LDS load. Bit 2: a store to device memory.
 RECORD_FLAGS = 28
@@ -127,12 +131,5 @@ AT_BARRIER, ENDED, FAULTED, OVER_BUDGET = 1, 2, 3, 4
 # repeats so that every width of read meets it. As f16 it is a NaN, as bf16 and f32 huge: data rarely look like it.
 CANARY = 0xFE
 SHADOW_WRITTEN, SHADOW_IN_FLIGHT = 0xFF, 0x01
-
-
-def vector_group_bit(register: int) -> int:
-    """The bit of a vector register in the 64-bit coarse set: groups of four, AGPRs share with VGPRs."""
-    return 1 << ((register >> 2) & 63)
-
-
-def scalar_group_bit(cell: int) -> int:
-    return 1 << ((cell >> 1) & 63)
+# The same in all bytes of a dword.
+CANARY_WORD, WRITTEN_WORD, IN_FLIGHT_WORD = (0x01010101 * byte for byte in (CANARY, SHADOW_WRITTEN, SHADOW_IN_FLIGHT))

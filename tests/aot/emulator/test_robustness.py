@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from aot.emulator import Memory, run
-from aot.emulator.decode.instruction import decode, decode_program
+from aot.emulator.decode.instruction import decode, know
 from aot.emulator.errors import BudgetError, EmulatorError, LaunchError, UnknownInstructionError
 from aot.toolchain.errors import CodeObjectError, DisassemblyError
 from cache_schema.errors import RockeAotError, UnknownValueError
@@ -115,7 +115,7 @@ UNKNOWN = [
 def test_unknown_forms_are_refused(mnemonic: str, operands: str) -> None:
     """An unknown mnemonic, operand or modifier stops with an error that carries the text and the address."""
     with pytest.raises(UnknownInstructionError) as caught:
-        decode_program([(0x1000, 8, mnemonic, operands)], "gfx950")
+        know(0x1000, 8, mnemonic, operands, "gfx950")
     assert caught.value.pc == 0x1000
     assert mnemonic in str(caught.value)
 

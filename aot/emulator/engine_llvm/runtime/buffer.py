@@ -11,7 +11,14 @@ from __future__ import annotations
 from aot.emulator import faults
 from aot.emulator.engine_llvm.ops import Function
 from aot.emulator.engine_llvm.runtime.core import call_or_stop, context_of, helper, stop
-from aot.emulator.engine_llvm.runtime.memory import gather_rows, load_registers, pointers_in, window_of
+from aot.emulator.engine_llvm.runtime.memory import (
+    gather_rows,
+    load_registers,
+    pointers_in,
+    row_bytes,
+    widened,
+    window_of,
+)
 from aot.emulator.engine_llvm.runtime.names import WIDTHS
 from aot.emulator.engine_llvm.runtime.stores import commit, piece_types
 from aot.emulator.isa.values import LANES, Value, select
@@ -19,10 +26,6 @@ from aot.emulator.state import layout
 from aot.emulator.state.memory import LEAD, WINDOW_BITS
 
 _PARAMETERS = (("ptr", "resource"), ("u32", "soffset"), ("ptr", "offsets"), ("u64", "mask"))
-
-
-def _stride(width: int) -> int:
-    return max(4, width)
 
 
 def _resource(f: Function, wave: Value, record: Value, resource: Value, soffset: Value) -> tuple[Value, Value]:
@@ -100,7 +103,7 @@ def _partial(
         offset = f.load("u64", f.at(offsets, lane, 8)) + (dword * 4).to("u64")
         with f.when(offset + 4 <= limit):
             call_or_stop(f, "resolve_global", [wave, record, base + offset, f.const(4, "u32"), lane, outcome])
-            row = f.at(f.at(staging, lane, _stride(width)), dword, 4)
+            row = f.at(f.at(staging, lane, row_bytes(width)), dword, 4)
             place = f.load("ptr", outcome)
             if store:
                 f.store(f.load("u32", row, align=4), f.at(one, lane, 4))
@@ -114,7 +117,7 @@ def write_buffer_access(kind: str, width: int) -> Function:
     f = helper(f"buffer_{kind}_{width}", *_PARAMETERS, ("ptr", "registers"))
     wave, record, resource, soffset, offsets, mask, registers = f.arguments
     pointers, whole, partial = f.alloca(8 * LANES), f.alloca(8), f.alloca(8)
-    staging = f.alloca(LANES * _stride(width))
+    staging = f.alloca(LANES * row_bytes(width))
     call_or_stop(f, "buffer_pointers", [*f.arguments[:6], f.const(width, "u32"), pointers, whole, partial])
     rest = f.load("u64", partial)
     if kind == "load":
@@ -204,7 +207,7 @@ def write_direct(space: str) -> Function:
             source, row = f.load("ptr", f.at(pointers, lane, 8)), f.at(data, lane, 16)
             if known < 4:
                 raw = f.load("u8" if known == 1 else "u16", source, align=1)
-                wide = f.assign(f"zext {'i8' if known == 1 else 'i16'} {raw.ref} to i32", "u32", 1)
+                wide = widened(f, raw)
                 shift = 32 - 8 * known
                 signed = (wide.cast("i32") << shift >> shift).cast("u32")
                 f.store(select((code & 0x100).ne(0), signed, wide), row)
@@ -224,8 +227,8 @@ def write_direct(space: str) -> Function:
     lds, shadow = f.load("ptr", f.at(wave, layout.LDS)), f.load("ptr", f.at(wave, layout.LDS_SHADOW))
     with f.bits_of(mask) as lane, f.count(size >> 2) as dword:
         place = base + lane * size + dword * 4
-        f.store(f.const(0x01010101 * layout.CANARY, "u32"), f.at(lds, place), align=1)
-        f.store(f.const(0x01010101 * layout.SHADOW_IN_FLIGHT, "u32"), f.at(shadow, place), align=1)
+        f.store(f.const(layout.CANARY_WORD, "u32"), f.at(lds, place), align=1)
+        f.store(f.const(layout.IN_FLIGHT_WORD, "u32"), f.at(shadow, place), align=1)
     call_or_stop(f, "overtaken", [wave, record, base, base + size * LANES])
     f.ret(0)
     return f

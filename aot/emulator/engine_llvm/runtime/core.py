@@ -1,4 +1,5 @@
-"""The runtime of generated code: faults, registers in flight, wait queues. The model is that of `sanitizer`."""
+"""The runtime of generated code: faults, registers in flight, wait queues. The model is that of
+`engine_numpy.sanitizer`."""
 
 from __future__ import annotations
 
@@ -192,10 +193,10 @@ def write_land() -> Function:
         place = base + lane * size + word * 4
         data = f.load("u32", f.at(f.at(f.at(direct, layout.DIRECT_DATA), lane, 16), word, 4))
         state = f.at(shadow, place)
-        with f.when(f.load("u32", state, align=1).ne(0x01010101 * layout.SHADOW_IN_FLIGHT), unlikely=True):
+        with f.when(f.load("u32", state, align=1).ne(layout.IN_FLIGHT_WORD), unlikely=True):
             stop(f, wave, record, faults.LDS_OVERWRITTEN, lane, place.to("u64"))
         f.store(data, f.at(lds, place), align=1)
-        f.store(f.const(0xFFFFFFFF, "u32"), state, align=1)
+        f.store(f.const(layout.WRITTEN_WORD, "u32"), state, align=1)
     f.ret(0)
     return f
 

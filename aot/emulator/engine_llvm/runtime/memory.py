@@ -18,11 +18,11 @@ from aot.emulator.state import layout
 from aot.emulator.state.memory import LEAD, MAX_BUFFERS, PRIVATE_APERTURE, SHARED_APERTURE, WINDOW_BITS
 
 GROUP = 16  # lanes per transposition
-_CANARY_WORD = 0x01010101 * layout.CANARY
 UNROLL = 8
 
 
-def _stride(width: int) -> int:
+def row_bytes(width: int) -> int:
+    """Bytes of a lane's row in a staging area."""
     return max(4, width)
 
 
@@ -56,7 +56,7 @@ def load_lanes(f: Function, pointer: Callable[[int], Value], width: int) -> Iter
 def _row(f: Function, pointer: Value, width: int) -> Value:
     """A lane's bytes: one u32, or two or four (the last of three unused)."""
     if width < 4:
-        return _zext(f, f.load("u8" if width == 1 else "u16", pointer, align=1))
+        return widened(f, f.load("u8" if width == 1 else "u16", pointer, align=1))
     row = f.load("u32", pointer, width // 4, align=1)
     return f.shuffle(row, [0, 1, 2, 2]) if width == 12 else row
 
@@ -80,7 +80,8 @@ def _interleave(run: int, high: int) -> list[int]:
     ]
 
 
-def _zext(f: Function, value: Value) -> Value:
+def widened(f: Function, value: Value) -> Value:
+    """A u8 or u16 as u32."""
     return f.assign(f"zext {'i8' if value.type == 'u8' else 'i16'} {value.ref} to i32", "u32", 1)
 
 
@@ -90,7 +91,7 @@ def load_registers(
     """Bytes at a pointer per lane to register vectors, under a u64 lane mask. With `canary` returns a b1: whether a
     dword looks unwritten."""
     suspicious: Value | None = None
-    looks = _CANARY_WORD if width >= 4 else _CANARY_WORD & ((1 << (8 * width)) - 1)
+    looks = layout.CANARY_WORD if width >= 4 else layout.CANARY_WORD & ((1 << (8 * width)) - 1)
     lanes: list[Value] = []
     for group in range(LANES // GROUP):
         bits = f.assign(f"trunc i64 {(mask >> (GROUP * group)).ref} to i{GROUP}", "u16", 1)
@@ -113,7 +114,7 @@ def pointers_in(f: Function, pointers: Value) -> Callable[[int], Value]:
 
 def rows_in(f: Function, staging: Value, width: int) -> Callable[[int], Value]:
     """Access to the rows of a staging area."""
-    return lambda lane: f.at(staging, _stride(width) * lane)
+    return lambda lane: f.at(staging, row_bytes(width) * lane)
 
 
 def gather_rows(f: Function, source: Value, width: int, staging: Value) -> None:
@@ -136,7 +137,7 @@ def gather_rows(f: Function, source: Value, width: int, staging: Value) -> None:
 
 
 def store_piece(f: Function, staging: Value, lane: Value, width: int, target: Value) -> None:
-    row = f.at(staging, lane, _stride(width))
+    row = f.at(staging, lane, row_bytes(width))
     for offset, type_ in piece_types(width):
         f.store(f.load(type_, f.at(row, offset), align=1), f.at(target, offset), align=1)
 
@@ -204,7 +205,7 @@ def write_unwritten(space: str) -> Function:
     with f.bits_of(mask) as lane, f.count(size) as byte:
         address = f.load("u32", f.at(addresses, lane, 4))
         state = f.load("u8", f.at(shadow, address.to("u64") + (lane * stride).to("u64") + byte.to("u64")))
-        wide = _zext(f, state)
+        wide = widened(f, state)
         with f.when(wide.ne(layout.SHADOW_WRITTEN)):
             if space == "lds":
                 with f.when(wide.eq(layout.SHADOW_IN_FLIGHT)):
@@ -260,7 +261,7 @@ def write_local_store(space: str, width: int) -> Function:
     f = helper(f"{space}_store_{width}", ("ptr", "addresses"), ("u64", "mask"), ("ptr", "source"))
     wave, record, addresses, mask, source = f.arguments
     base, shadow, offsets = _local_base(f, wave, record, space, addresses, mask, width, layout.LOG_WRITE)
-    staging, places = f.alloca(LANES * _stride(width)), f.alloca(4 * LANES)
+    staging, places = f.alloca(LANES * row_bytes(width)), f.alloca(4 * LANES)
     gather_rows(f, source, width, staging)
     f.store(offsets, places)
     wide = width == 16
@@ -269,7 +270,7 @@ def write_local_store(space: str, width: int) -> Function:
     def one(lane: Value, difference: Value) -> Value:
         offset = f.load("u32", f.at(places, lane, 4))
         target, state = f.at(base, offset), f.at(shadow, offset)
-        row = f.at(staging, lane, _stride(width))
+        row = f.at(staging, lane, row_bytes(width))
         if wide:
             value = f.load("u64", row, 2, align=16)
             difference = difference | (value ^ f.load("u64", target, 2, align=1))
@@ -308,7 +309,7 @@ def _same_everywhere(f: Function, mask: Value, base: Value, places: Value, stagi
     lost = f.variable(f.const(0, "u64"))
 
     def one(lane: Value, difference: Value) -> Value:
-        there, row = f.at(base, f.load("u32", f.at(places, lane, 4))), f.at(staging, lane, _stride(width))
+        there, row = f.at(base, f.load("u32", f.at(places, lane, 4))), f.at(staging, lane, row_bytes(width))
         for at, type_ in piece_types(width):
             found, wanted = f.load(type_, f.at(there, at), align=1), f.load(type_, f.at(row, at), align=1)
             difference = difference | _xor64(f, found, wanted)
@@ -328,7 +329,7 @@ def _same_everywhere(f: Function, mask: Value, base: Value, places: Value, stagi
 
 def _xor64(f: Function, a: Value, b: Value) -> Value:
     if a.type == "u8":
-        a, b = _zext(f, a), _zext(f, b)
+        a, b = widened(f, a), widened(f, b)
     elif a.type == "u16":
         a, b = a.to("u32"), b.to("u32")
     mixed = a ^ b
@@ -348,7 +349,7 @@ def write_global_load(width: int) -> Function:
 def write_global_store(width: int) -> Function:
     f = helper(f"global_store_{width}", ("ptr", "addresses"), ("u64", "mask"), ("ptr", "source"))
     wave, record, addresses, mask, source = f.arguments
-    pointers, staging = f.alloca(8 * LANES), f.alloca(LANES * _stride(width))
+    pointers, staging = f.alloca(8 * LANES), f.alloca(LANES * row_bytes(width))
     call_or_stop(f, "global_pointers", [wave, record, addresses, mask, f.const(width, "u32"), pointers])
     gather_rows(f, source, width, staging)
     commit(f, width, staging, mask, pointers, f.load("u64", f.at(addresses, mask.ctz() & (LANES - 1), 8)))
@@ -448,7 +449,7 @@ def write_flat(kind: str, width: int) -> Function:
     """Flat accesses go lane by lane: each may be in another space."""
     f = helper(f"flat_{kind}_{width}", ("ptr", "addresses"), ("u64", "mask"), ("ptr", "registers"))
     wave, record, addresses, mask, registers = f.arguments
-    outcome, staging = f.alloca(8), f.alloca(LANES * _stride(width))
+    outcome, staging = f.alloca(8), f.alloca(LANES * row_bytes(width))
     pointers = f.alloca(8 * LANES)
     if kind == "store":
         gather_rows(f, registers, width, staging)
@@ -465,10 +466,10 @@ def write_flat(kind: str, width: int) -> Function:
             with f.when(~mapped):
                 store_piece(f, staging, lane, width, place)
         else:
-            row = f.at(staging, lane, _stride(width))
+            row = f.at(staging, lane, row_bytes(width))
             for offset, type_ in piece_types(width):
                 value = f.load(type_, f.at(place, offset), align=1)
-                f.store(_zext(f, value) if width < 4 else value, f.at(row, offset), align=4)
+                f.store(widened(f, value) if width < 4 else value, f.at(row, offset), align=4)
     if kind == "load":
         load_registers(f, rows_in(f, staging, max(4, width)), max(4, width), registers, mask)
     else:

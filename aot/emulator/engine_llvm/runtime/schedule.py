@@ -10,7 +10,6 @@ from aot.emulator.engine_llvm.runtime.stores import start_stores
 from aot.emulator.isa.values import Value, select
 from aot.emulator.state import layout
 
-RUNNING, WAITING, DONE = 0, 1, 2
 _STEP = 16
 
 
@@ -36,12 +35,12 @@ def write_run_group() -> Function:
     with f.count(number) as position:
         wave = f.load("ptr", f.at(waves, f.load("u32", f.at(order, position, 4)), 8))
         status = f.at(wave, layout.STATUS)
-        with f.when(f.load("u32", status).ne(DONE)):
+        with f.when(f.load("u32", status).eq(0)):
             record = f.load("ptr", f.at(wave, layout.PC))
             result = f.call_pointer(f.load("ptr", record), [wave, record])
             with f.when(result > layout.ENDED, unlikely=True):
                 f.ret(result)
-            f.store(select(result.eq(layout.ENDED), f.const(DONE, "u32"), f.const(WAITING, "u32")), status)
+            f.store(result.eq(layout.ENDED).to("u32"), status)
             waiting.set(waiting.get() + result.eq(layout.AT_BARRIER).to("u32"))
     with f.when(number > 1):
         race = call(f, "find_race", [context])

@@ -65,6 +65,10 @@ DIRECTORY_BYTES = 1 << 20
 FRONT_BYTES = 1 << 16
 
 
+class NewerFormatError(CacheError):
+    """A file of a later release."""
+
+
 @dataclass(frozen=True, slots=True)
 class Header:
     """Where things are; offsets are from the start of the file."""
@@ -117,7 +121,7 @@ def read_header(data: bytes, file_bytes: int, where: str) -> Header:
         raise CacheError(f"{where}: truncated inside the header ({file_bytes} bytes)")
     _magic, version, header_bytes, *numbers, crc = _HEADER.unpack(data[:HEADER_BYTES])
     if version > VERSION:
-        raise CacheError(
+        raise NewerFormatError(
             f"{where}: format version {version} is newer than version {VERSION}, which this release of rocke-aot "
             "reads; use a newer release"
         )

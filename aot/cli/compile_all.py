@@ -41,7 +41,7 @@ _FAILURES_SHOWN = 10
     help="Give up a kernel after this long.",
 )
 @click.option("--retry-failed", is_flag=True, help="Try again what failed in the last build.")
-@click.option("--replace", is_flag=True, help="Allow a cache to lose most of its kernels.")
+@click.option("--replace", is_flag=True, help="Replace a cache that has more kernels, or that cannot be read.")
 @click.option("--out", callback=values.named_path, required=True, metavar="DIR", help="Folder of the caches.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON summary and no progress.")
 def command(

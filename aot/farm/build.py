@@ -18,6 +18,7 @@ import numpy as np
 
 from aot.families import known_family
 from aot.farm.collector import Collector
+from aot.farm.occupant import require_replaceable
 from aot.farm.packing import full_ledger, pack
 from aot.farm.previous import Previous
 from aot.farm.progress import Progress, Silent
@@ -107,6 +108,7 @@ class _Build:
         self._summary.rejected, self._summary.identities = len(selection.rejected), len(selection.table)
         self._provenance = provenance_of(self._request, selection.table.family_sizes())
         self._summary.stages["enumerate"] = time.perf_counter() - started
+        require_replaceable(self._path, selection.table, replace=self._request.replace)
         try:
             self._with_previous(selection)
         except CacheError as error:
@@ -122,8 +124,6 @@ class _Build:
             self._deliver(selection, None)
             return
         with closing(Previous(self._path)) as previous:
-            if not self._request.replace:
-                _refuse_to_shrink(self._path, previous, selection)
             if previous.provenance == self._provenance and previous.is_current(selection):
                 self._summary.reused = len(selection.table)
                 self._untouched(previous)
@@ -251,17 +251,6 @@ def _advice(recalled: int, passing: int) -> list[str]:
     if passing:
         advice.append(f"{passing} were lost to this machine or to the time limit; the same command tries them again")
     return advice
-
-
-def _refuse_to_shrink(path: Path, previous: Previous, selection: Selection) -> None:
-    """A request that would throw away most of a file is more likely a mistake than a wish."""
-    asked = selection.table.family_sizes()
-    for family, count in previous.sizes().items():
-        if 2 * asked.get(family, 0) < count:
-            raise RequestError(
-                f"{path} holds {count} kernels of family {family} and this request asks for {asked.get(family, 0)}; "
-                "choose another --out, or give them up with --replace"
-            )
 
 
 def _make_folder(out: Path) -> None:

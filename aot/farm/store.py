@@ -12,10 +12,10 @@ count only for those who are made alike today, of which the session that wrote t
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
@@ -136,9 +136,12 @@ class Store:
             self._lock = -1
 
     def remove(self) -> None:
-        """Close and delete: everything in it is in the cache file now."""
+        """Close and delete: all of it is in the cache file now. What is not ours stays, and the folder with it."""
         self._journal.close()
-        shutil.rmtree(self.folder)  # under the lock
+        for name in ("journal", "lock"):  # under the lock
+            (self.folder / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.folder.rmdir()
         self.close()
 
     def _append(self, kind: Kind, meta: dict[str, Any], data: bytes = b"") -> int:
@@ -154,6 +157,8 @@ class Store:
 
 def _lock(folder: Path) -> int:
     """A lock that ends with this process, however it ends."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise RequestError(f"{folder} is in the way: a link or a file, where a build works; move it away")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

@@ -402,11 +402,11 @@ def test_a_damaged_cache_is_rebuilt(make: Make) -> None:
     """A flipped byte anywhere in the old file is noticed or harmless: the result is what a fresh build gives."""
     first = _one(make())
     content = first.cache.read_bytes()
-    for position in (3, 40, 500, len(content) // 3, len(content) // 2, len(content) - 5000):
+    for position in (40, 500, len(content) // 3, len(content) // 2, len(content) - 5000):
         damaged = bytearray(content)
         damaged[position] ^= 0x10
         first.cache.write_bytes(damaged)
-        summary = _one(make(provenance={"emitter": "edited"}))
+        summary = _one(make(provenance={"emitter": "edited"}, replace=True))
         assert summary.complete
         assert check_cache(summary.cache) == ()
         assert summary.cache.read_bytes() == _one(make("fresh", provenance={"emitter": "edited"})).cache.read_bytes()
@@ -416,11 +416,11 @@ def test_an_unchanged_file_is_sound(make: Make) -> None:
     """With nothing to build, a damaged byte anywhere is found all the same, and the file made anew."""
     first = _one(make())
     content = first.cache.read_bytes()
-    for position in (3, 500, len(content) // 2, len(content) - 300, len(content) - 1):
+    for position in (500, len(content) // 2, len(content) - 300, len(content) - 1):
         damaged = bytearray(content)
         damaged[position] ^= 0x10
         first.cache.write_bytes(damaged)
-        summary = _one(make())
+        summary = _one(make(replace=True))
         assert any("the previous cache was not used" in note for note in summary.notes)
         assert summary.sha256 == first.sha256
         assert summary.cache.read_bytes() == content
@@ -464,3 +464,26 @@ def test_a_leftover_store_is_removed(make: Make) -> None:
     (leftover / "journal").write_bytes(b"")
     assert not _one(make()).changed
     assert list(first.cache.parent.iterdir()) == [first.cache]
+
+
+def test_what_is_in_the_way_is_left_alone(make: Make, tmp_path: Path) -> None:
+    """A foreign file of the cache's name, a link in place of the working folder, files of others in that folder."""
+    request = make()
+    request.out.mkdir(parents=True, exist_ok=True)
+    notes = request.out / "gfx950-bf16.rocke"
+    notes.write_text("my notes")
+    with pytest.raises(RequestError, match="no kernel cache"):
+        build(request)
+    assert notes.read_text() == "my notes"
+    notes.unlink()
+    folder = request.out / ".build-gfx950-bf16"
+    (tmp_path / "elsewhere").mkdir()
+    folder.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RequestError, match="in the way"):
+        build(request)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    folder.unlink()
+    folder.mkdir()
+    (folder / "mine").write_text("kept")
+    assert _one(request).complete
+    assert [path.name for path in folder.iterdir()] == ["mine"]

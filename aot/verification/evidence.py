@@ -22,6 +22,8 @@ from cache_schema.atomic_file import replace_file, writing
 from cache_schema.errors import RequestError
 
 SUFFIX = ".evidence.jsonl"
+#: By how much of its end a file is known again: more than a line has.
+TAIL_BYTES = 1 << 16
 
 
 class Evidence:
@@ -29,7 +31,7 @@ class Evidence:
 
     def __init__(self, path: Path, head: Head, conditions: Conditions) -> None:
         self.path, self._head, self._conditions = path.resolve(), head, conditions
-        self._contents, self._file, self._end = Contents(), (0, 0), 0
+        self._contents, self._end, self._tail = Contents(), 0, b""
 
     @classmethod
     def resume(cls, path: Path, head: Head, conditions: Conditions) -> Evidence:
@@ -99,12 +101,18 @@ class Evidence:
             os.close(descriptor)
 
     def _catch_up(self, descriptor: int) -> None:
-        status = os.fstat(descriptor)
-        if (status.st_dev, status.st_ino) != self._file or status.st_size < self._end:
-            self._contents, self._file, self._end = Contents(), (status.st_dev, status.st_ino), 0
+        # A file that somebody else brought to its order is another one, though it may have the number and more than
+        # the length of the one that was read. Lines are sealed in a chain: an equal end stands behind an equal front.
+        if os.pread(descriptor, len(self._tail), self._end - len(self._tail)) != self._tail:
+            self._contents, self._end = Contents(), 0
         with open(descriptor, "rb", closefd=False) as file:
             file.seek(self._end)
             self._end += take_lines(self._contents, file, self.path)
+        self._keep_tail(descriptor)
+
+    def _keep_tail(self, descriptor: int) -> None:
+        length = min(self._end, TAIL_BYTES)
+        self._tail = os.pread(descriptor, length, self._end - length)
 
     def _append(self, descriptor: int, verdict: Mapping[str, Any] | None = None) -> None:
         """Write behind what was read; half a line there is of somebody who is gone, or the lock were theirs."""
@@ -118,6 +126,7 @@ class Evidence:
             if (written := os.pwrite(descriptor, lines, self._end)) != len(lines):
                 raise OSError(f"{written} bytes arrived of {len(lines)}")
         self._end += take_lines(self._contents, lines.splitlines(keepends=True), self.path)
+        self._keep_tail(descriptor)
 
 
 def take_lines(contents: Contents, lines: Iterable[bytes], path: Path) -> int:

@@ -153,6 +153,20 @@ def test_two_verifiers_in_turn(tmp_path: Path) -> None:
         second.add(verdict(10))
 
 
+@pytest.mark.parametrize("others", [3, 40])
+def test_another_file_under_the_same_number(others: int, tmp_path: Path) -> None:
+    """A file system gives the number of a file that is gone to the next one: what is in it decides, not what it is."""
+    path, other = tmp_path / "e.jsonl", tmp_path / "other.jsonl"
+    first = Evidence.resume(path, HEAD, CONDITIONS)
+    for number in range(5):
+        first.add(verdict(number))
+    write(other, range(50, 50 + others))
+    path.write_bytes(other.read_bytes())  # in place, so that the number stays
+    first.add(verdict(9))
+    first.settle()
+    assert len(read_evidence(path).verdicts) == others + 1
+
+
 def test_what_a_killed_verifier_left(tmp_path: Path) -> None:
     """Half a line at the end is overwritten by the next verdict, and nothing before it is touched."""
     path = tmp_path / "e.jsonl"
